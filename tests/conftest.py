@@ -44,7 +44,7 @@ def own_home_from_the_start(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def signals_of_its_own() -> Iterator[None]:
     """A signal that one test raises ends no command of the next."""
     yield
-    if (process := sys.modules.get("timeroof.cli.process")) is not None:
+    if (process := sys.modules.get("timeroof.cli.main")) is not None:
         process._pressed.clear()
 
 

@@ -5,7 +5,7 @@ Heavy libraries load on first use, so `import timeroof` costs next to nothing.
 
 from importlib import import_module
 
-from timeroof.core.version import VERSION
+from timeroof.core import VERSION
 
 # As in typing, which is not imported here: `python -m timeroof` would look for it in the
 # working folder first (see import_path).

@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from timeroof.core import import_path
+from timeroof import core
 
 # So many new objects before Python looks for garbage: commands make few cycles and much else.
 FEW_COLLECTIONS = (400_000, 50, 100)
@@ -12,15 +12,14 @@ FEW_COLLECTIONS = (400_000, 50, 100)
 def run() -> None:
     """Run the command line; Ctrl-C is quiet even while modules are still loading."""
     try:
-        import_path.leave_folder()
+        core.leave_folder()
         # Not before: these import what a file of that folder may be named like.
         from timeroof.core import ending
 
         if sys.argv[1:2] != ["run"]:  # a program has Python's own settings
             gc.set_threshold(*FEW_COLLECTIONS)
             ending.watch()
-        from timeroof.cli.main import main
-        from timeroof.cli.process import flush_streams, was_interrupted
+        from timeroof.cli.main import flush_streams, main, was_interrupted
 
         code = main()
         # Libraries wait at an end for processes and threads of theirs. With -i Python would ask on:

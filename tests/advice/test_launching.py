@@ -12,8 +12,8 @@ from tests.advice.cases import fine, found, only, own_gain_s, report_of
 from tests.conftest import make_machine
 from timeroof.advice import advise
 from timeroof.api.reports import analyze, load
+from timeroof.core.errors import UNTRUSTED, Note
 from timeroof.core.machine import Ceiling, Machine
-from timeroof.core.notes import UNTRUSTED, Note
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "live"
 

@@ -15,7 +15,7 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.model.bounds import own_times
-from timeroof.model.groups import kernel_groups
+from timeroof.model.totals import kernel_groups
 
 AMOUNTS = ("flop/fp32", "flop/fp16-tensor", "byte/dram")
 NAMES = ("aten::mm", "aten::add", "aten::copy_", "aten::layer_norm", "nccl")

@@ -11,7 +11,7 @@ from tests.browser.test_first_screen import NAMES, report_of
 from timeroof.core.units import format_seconds
 from timeroof.views.overview import overview
 from timeroof.views.page import html_page
-from timeroof.views.palette import page_look
+from timeroof.views.style import page_look
 
 # What the legend calls the parts of the run.
 LEGEND_KEYS = {str(word): key for key, word in dict(page_look()["words"]).items()}  # type: ignore[call-overload]

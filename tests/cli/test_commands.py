@@ -293,7 +293,7 @@ def test_a_full_or_closed_stdout(arguments: list[str]) -> None:
 
 def test_ctrl_c_is_130_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """Also where a callback swallows the exception: the flag is looked at between figures."""
-    from timeroof.cli.process import _remember, listen, stop_if_pressed
+    from timeroof.cli.main import _remember, listen, stop_if_pressed
 
     listen()
     stop_if_pressed()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.views.samples import step_report
-from timeroof.cli import process
+from timeroof.cli import main
 from timeroof.cli.main import COMMANDS
-from timeroof.cli.outputs import REPORT_FILES, RunOutputs, write_outputs
+from timeroof.cli.options import REPORT_FILES, RunOutputs, write_outputs
 
 SHARED = ("machine", "json", "html", "out", "save", "markdown")
 # These mean another thing: machines to predict for, a machine's own file and pictures.
@@ -51,21 +51,21 @@ def test_run_writes_the_same_files_into_a_folder_as_read(tmp_path: Path) -> None
 def test_a_bar_raises_the_interrupt_that_a_callback_swallowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(process, "_pressed", [signal.SIGINT])
-    with pytest.raises(KeyboardInterrupt), process.share_bar("reading", after_s=60) as tell:
+    monkeypatch.setattr(main, "_pressed", [signal.SIGINT])
+    with pytest.raises(KeyboardInterrupt), main.share_bar("reading", after_s=60) as tell:
         tell("file", 0.5)
 
 
 def test_a_late_bar_is_not_made_for_short_work(monkeypatch: pytest.MonkeyPatch) -> None:
     # A test of a signal may have run in this process before.
-    monkeypatch.setattr(process, "_pressed", [])
+    monkeypatch.setattr(main, "_pressed", [])
     made: list[str] = []
-    started = process._started
-    monkeypatch.setattr(process, "_started", lambda what: (made.append(what), started(what))[1])
-    with process.share_bar("reading", after_s=3600) as tell:
+    started = main._started
+    monkeypatch.setattr(main, "_started", lambda what: (made.append(what), started(what))[1])
+    with main.share_bar("reading", after_s=3600) as tell:
         tell("[red]name", 0.5)
     assert not made
-    with process.progress_bar("drawing", 2) as advance:
+    with main.progress_bar("drawing", 2) as advance:
         advance("[/one]")
         advance("two")
     assert made == ["drawing"]

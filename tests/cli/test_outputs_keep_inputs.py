@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_explain import rows, run, save_run
-from timeroof.cli.outputs import keep_inputs
+from timeroof.cli.options import keep_inputs
 from timeroof.core.errors import UsageError
 
 Files = dict[str, Path]

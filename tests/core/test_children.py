@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from timeroof.core import leave_folder, package_root
 from timeroof.core.children import Child, safe_environment
-from timeroof.core.import_path import leave_folder, package_root
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "timeroof"
 # The only files that name the interpreter: ours, and the one that starts programs of the user's.

@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 
 from tests.recorded_data import needs_recorded_data
 from tests.work.names.recorded import recorded_names
-from timeroof.core.patterns import FirstFit, needed_words
-from timeroof.core.vocabulary import FAMILIES
+from timeroof.core.vocabulary import FAMILIES, FirstFit, needed_words
 from timeroof.work.names import algorithms, anatomy
 
 TABLES = {

@@ -12,9 +12,8 @@ import pytest
 
 from timeroof.api.reports import load
 from timeroof.core import run_file
-from timeroof.core.errors import InputError, SchemaError
+from timeroof.core.errors import InputError, Note, SchemaError, as_notes
 from timeroof.core.machine import Machine
-from timeroof.core.notes import Note, as_notes
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.core.run_file import SavedRun, load_run, save_run
 

@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from timeroof.core.resources import KINDS, LEVELS, PHASES, PRECISIONS
+from timeroof.core.machine import KINDS, LEVELS, PHASES, PRECISIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]

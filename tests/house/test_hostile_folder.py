@@ -24,7 +24,7 @@ AS_MODULE = ["-m", "timeroof"]
 # Ranks of any size are read in processes of their own.
 IN_PROCESSES = (
     "import sys; sys.path[0] = sys.prefix;"
-    " from timeroof.core.import_path import leave_folder; leave_folder();"
+    " from timeroof.core import leave_folder; leave_folder();"
     " from timeroof.read import fleet; fleet.WORTH_BYTES = 0; fleet.workers_for = lambda *_: 2;"
     " from timeroof.cli.main import main; sys.exit(main())"
 )

@@ -161,7 +161,7 @@ def test_ctrl_c_keeps_the_report_and_the_exit_code(
     assert any(n.startswith(said) for n in report.notes)
     rows = {r["name"]: r for r in report.profile.kernels.to_dicts()}
     assert rows["a"]["byte/dram"] == dram_bytes
-    from timeroof.cli.process import stop_if_pressed
+    from timeroof.cli.main import stop_if_pressed
 
     stop_if_pressed()  # it has been answered: `main` must not end with 130
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from timeroof.core.notes import as_notes
+from timeroof.core.errors import as_notes
 from timeroof.core.profile import AFTER, StepKind
 from timeroof.live.kind import Kind, KindKey, StepSeen, choose_size, varying_note
 from timeroof.live.kinds import around_steps, kinds_of, profiling_s, step_kinds, with_sizes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from timeroof.api.live import ended_of
-from timeroof.cli.misplaced import CommandLine, refused, say_misplaced, unread
+from timeroof.cli.run import CommandLine, refused, say_misplaced, unread
 from timeroof.core.errors import UsageError
 from timeroof.live.running import Ended, program_command, record_folder, refuse_absent, run_recorded
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.live.test_cutting import timed
-from timeroof.core.notes import CROWDED
+from timeroof.core.errors import CROWDED
 from timeroof.live.accounting import Balance, Look, contention_note, own_waiting, waiting_share
 from timeroof.live.building import notes_of
 from timeroof.live.frameworks import Framework

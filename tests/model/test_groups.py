@@ -6,7 +6,7 @@ import pytest
 
 from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source
-from timeroof.model.groups import kernel_groups
+from timeroof.model.totals import kernel_groups
 
 SOURCE = Source(tool="test")
 ROWS = [

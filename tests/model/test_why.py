@@ -16,7 +16,7 @@ from timeroof.api.reports import Report, Why, analyze, load, save
 from timeroof.core.columns import COLUMNS
 from timeroof.core.errors import UsageError
 from timeroof.core.profile import Profile, Source
-from timeroof.views.explain import filled_in, print_why, why_words
+from timeroof.views.run_summary import filled_in, print_why, why_words
 
 cases = pytest.mark.parametrize("name", [*OURS, *RECORDED])
 # Rows of one report that are asked: all of them where there are few.

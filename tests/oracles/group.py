@@ -6,9 +6,9 @@ import polars as pl
 
 from timeroof.core.columns import ratio
 from timeroof.core.errors import UsageError
+from timeroof.core.machine import FAULT, LAUNCH
 from timeroof.core.profile import LABEL, Profile, amount_columns
 from timeroof.core.report import BOUND, Verdicts, judged_rows
-from timeroof.core.resources import FAULT, LAUNCH
 from timeroof.model.bounds import combined_bound
 
 SUMMED = (

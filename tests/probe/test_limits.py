@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timeroof.core.machine import Ceiling
-from timeroof.core.resources import is_resource
+from timeroof.core.machine import Ceiling, is_resource
 from timeroof.probe.cpu.bandwidth import Level, LevelFigures, Point
 from timeroof.probe.cpu.ceilings import (
     Limits,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from timeroof.core.notes import as_notes
+from timeroof.core.errors import as_notes
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
 from timeroof.read.load import read_files

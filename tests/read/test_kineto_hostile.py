@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from tests.kineto_events import document, event, kernel, launch, op
 from tests.read.test_kineto_host import XLA
 from tests.read.test_kineto_rows import TRAINING, read, read_text
-from timeroof.core.errors import InputError
-from timeroof.core.notes import as_notes
+from timeroof.core.errors import InputError, as_notes
 from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import Entry, Input, open_input
 from timeroof.read.torch import json_stream as cutting, tables as codes

@@ -8,8 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import as_notes
+from timeroof.core.errors import InputError, as_notes
 from timeroof.core.profile import Profile
 from timeroof.read.load import read_files
 from timeroof.read.nvidia.ncu_metrics import capability_of, capability_of_names

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from timeroof.core.errors import DamagedError, InputError, UsageError
-from timeroof.core.notes import as_notes
+from timeroof.core.errors import DamagedError, InputError, UsageError, as_notes
 from timeroof.read import formats
 from timeroof.read.formats import Format, format_named, sniffed
 from timeroof.read.load import read_files

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.cli.process import InterruptedStudyError, Stage, listen, stoppable
+from timeroof.cli.main import listen
+from timeroof.cli.study_cases import InterruptedStudyError, Stage, stoppable
 from timeroof.study.case import Case, Result
 from timeroof.study.store import Kept, Store
 

@@ -23,8 +23,8 @@ from tests.recorded_data import DATA
 from tests.views.samples import step_report
 from tests.views.test_payload import values
 from timeroof.api.reports import Report, analyze, load
+from timeroof.core.machine import limiter_kind
 from timeroof.core.profile import Profile, Source, Steps
-from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_seconds
 from timeroof.paper.build import build_paper
 from timeroof.views.overview import devices_of, overview

@@ -14,9 +14,9 @@ from timeroof.api.reports import analyze
 from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source
 from timeroof.core.units import format_rate
-from timeroof.views.ladder import amounts_line
 from timeroof.views.page import html_page
 from timeroof.views.page.payload import first_level, run_payload
+from timeroof.views.parts import amounts_line
 from timeroof.views.pictures.ceilings import machine_roofline
 from timeroof.views.pictures.marks import say_what_is_missing
 from timeroof.views.pictures.of_report import report_figure

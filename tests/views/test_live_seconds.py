@@ -13,10 +13,9 @@ from tests.views.test_html_page import Reader
 from tests.views.test_payload import values
 from timeroof.core.profile import Steps
 from timeroof.core.report import Report
-from timeroof.views.ladder import seconds_words
 from timeroof.views.overview import overview
 from timeroof.views.page import html_page, notebook_html
-from timeroof.views.parts import time_parts
+from timeroof.views.parts import seconds_words, time_parts
 from timeroof.views.render import report_markdown
 from timeroof.views.run_summary import print_run
 

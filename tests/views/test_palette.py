@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from timeroof.views.palette import LIMITERS
+from timeroof.views.style import LIMITERS
 
 # Machado, Oliveira and Fernandes 2009, severity 1, for linear RGB.
 VISION = {

@@ -17,7 +17,7 @@ from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, Source
 from timeroof.views.page.page import script_safe_json
 from timeroof.views.page.payload import WORDS_BUDGET, column, page_payload, run_payload, shortened
-from timeroof.views.plain import clip, plain_line, plain_lines
+from timeroof.views.style import clip, plain_line, plain_lines
 
 
 def values(encoded: dict[str, Any], rows: int) -> list[Any]:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from timeroof.api.reports import analyze
 from timeroof.core.profile import Profile, RankTotals, Source
 from timeroof.core.report import Report
-from timeroof.views.page.page import html_page
-from timeroof.views.page.strip import rank_strip
+from timeroof.views.page.page import html_page, rank_strip
 
 
 def of_ranks(walls: list[float]) -> Report:

@@ -18,8 +18,8 @@ from timeroof.core.report import Report, RoofPair
 from timeroof.paper.build import build_paper
 from timeroof.views.page.payload import run_payload
 from timeroof.views.pictures.of_report import CHARTS, chart_roofs, report_figure, report_units
-from timeroof.views.plain import markdown_text
 from timeroof.views.render import SUFFIXES, code, render, report_markdown
+from timeroof.views.style import markdown_text
 
 
 @pytest.fixture(scope="module")

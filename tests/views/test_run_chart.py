@@ -13,9 +13,9 @@ from timeroof.api.reports import save
 from timeroof.cli.main import main
 from timeroof.core.report import Report
 from timeroof.views.overview import overview
-from timeroof.views.palette import LIMITERS
 from timeroof.views.pictures.of_report import chart_roofs, report_figure
 from timeroof.views.pictures.run_chart import groups_of
+from timeroof.views.style import LIMITERS
 from timeroof.views.title import run_title
 
 

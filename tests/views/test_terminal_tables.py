@@ -22,9 +22,8 @@ from timeroof.model.compare.compare import compare
 from timeroof.model.whatif.project import what_if
 from timeroof.views.check import print_check
 from timeroof.views.compare import print_comparison
-from timeroof.views.explain import print_explanation
 from timeroof.views.machine import print_measured
-from timeroof.views.run_summary import print_run, print_summary
+from timeroof.views.run_summary import print_explanation, print_run, print_summary
 from timeroof.views.terminal import Bar, Column, fitted_table, print_machine, print_machines
 from timeroof.views.whatif import print_whatif
 

@@ -25,11 +25,10 @@ from timeroof.core.report import Report
 from timeroof.model.compare.compare import compare
 from timeroof.model.whatif.project import what_if
 from timeroof.views.compare import print_comparison
-from timeroof.views.explain import print_explanation
 from timeroof.views.machine import print_measured
 from timeroof.views.overview import overview
 from timeroof.views.page import html_page
-from timeroof.views.run_summary import print_run
+from timeroof.views.run_summary import print_explanation, print_run
 from timeroof.views.terminal import print_machine, print_machines
 from timeroof.views.whatif import print_whatif
 

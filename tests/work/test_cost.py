@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from timeroof.core.errors import UsageError
-from timeroof.core.resources import is_resource
+from timeroof.core.machine import is_resource
 from timeroof.work import FREE, Call, Cost, Tensor, cost_of, count, own_costs
 from timeroof.work.cost import amounts, unknown
 from timeroof.work.counting import forget

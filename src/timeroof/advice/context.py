@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.core.columns import Row
-from timeroof.core.notes import UNTRUSTED
+from timeroof.core.errors import UNTRUSTED
+from timeroof.core.machine import TENSOR_PRECISIONS, is_resource
 from timeroof.core.profile import Profile, RankTotals
 from timeroof.core.report import BOUND
-from timeroof.core.resources import TENSOR_PRECISIONS, is_resource
 from timeroof.core.shapes import shape_text
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.core.vocabulary import CONTRACTIONS, MOVES, FrameworkName, OpFamily

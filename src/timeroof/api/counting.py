@@ -16,9 +16,8 @@ import polars as pl
 
 from timeroof.api.reports import analyze
 from timeroof.core.ending import temporary_folder
-from timeroof.core.errors import InputError, TimeroofError
+from timeroof.core.errors import PARTIAL, InputError, TimeroofError, as_notes
 from timeroof.core.machine import Machine
-from timeroof.core.notes import PARTIAL, as_notes
 from timeroof.core.profile import Profile, amount_columns, in_unprofiled_seconds
 from timeroof.core.report import Report
 from timeroof.counters import Collected, CollectOptions, collect, join

@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 import msgspec
+import polars as pl
 
-from timeroof.api.kept import unkept_note
 from timeroof.api.reports import analyze, machine as find_machine
 from timeroof.core.children import Child
-from timeroof.core.errors import TimeroofError, UsageError
+from timeroof.core.errors import Note, TimeroofError, UsageError
+from timeroof.core.files import cache_folder, home, why_not_kept
 from timeroof.core.machine import HUGE_PAGES, Machine
-from timeroof.core.notes import Note
-from timeroof.core.profile import Profile
+from timeroof.core.profile import Profile, in_unprofiled_seconds
 from timeroof.core.report import Report
-from timeroof.live.accounting import contention_note
-from timeroof.live.building import build_profile
+from timeroof.live.accounting import clean_durations_s, contention_note
+from timeroof.live.building import build_profile, live_source, live_steps, own_notes, partial_notes
 from timeroof.live.calibration import keep_calibration, kept_calibrations
+from timeroof.live.calls import compiled_cost
 from timeroof.live.reading import recordings_of
-from timeroof.live.recording import Recording
+from timeroof.live.recording import CompiledKernel, Described, Recording
 from timeroof.live.records import ProcessSeen, read_folder
+from timeroof.live.rows import matrix_units
+from timeroof.machines.catalogue import machine_of_device
 from timeroof.model.judge import scope_for
+from timeroof.work.cost import amounts as amounts_of
+from timeroof.work.recorded import with_recorded_work
 from timeroof_recorder.marks import WINDOW
 
 if TYPE_CHECKING:
     from timeroof.live.running import Ended
-from collections import Counter
-from statistics import median
 
-import polars as pl
-
-from timeroof.core.profile import in_unprofiled_seconds
-from timeroof.live.accounting import clean_durations_s
-from timeroof.live.building import live_source, live_steps, own_notes, partial_notes
-from timeroof.live.calls import compiled_cost
-from timeroof.live.recording import CompiledKernel, Described
-from timeroof.live.rows import matrix_units
-from timeroof.machines.catalogue import machine_of_device
-from timeroof.work.cost import amounts as amounts_of
-from timeroof.work.recorded import with_recorded_work
 
 # The machine that a live run is judged on: the named one, or this one, measured once.
 
@@ -389,3 +383,12 @@ def _amounts(kernel: CompiledKernel, machine: Machine | None) -> dict[str, objec
     amounts: dict[str, object] = {"name": kernel.name, "op": " + ".join(kernel.ops)}
     amounts |= dict(amounts_of(cost, matrix_units(machine)))
     return amounts | {"origin.flops": "counted", "origin.bytes/dram": "counted"}
+
+
+def unkept_note() -> Note | None:
+    """What a run could not keep for the next one, and why."""
+    reason = why_not_kept((home() / "measured", cache_folder()))
+    if reason is None:
+        return None
+    text = f"The machine's ceilings and the profiler's own cost were not kept: {reason}."
+    return Note(f"{text} The next run measures them again.", "nothing-kept", "warning")

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from timeroof.advice.advise import advise
-from timeroof.core import report as core_report
-from timeroof.core.errors import UsageError
-from timeroof.core.notes import Note, as_notes
+from timeroof.core import VERSION, report as core_report
+from timeroof.core.errors import Note, UsageError, as_notes
+from timeroof.core.machine import is_resource
 from timeroof.core.profile import Profile
-from timeroof.core.resources import is_resource
 from timeroof.core.run_file import SavedRun, save_run
-from timeroof.core.version import VERSION
 from timeroof.machines.catalogue import find_machine, machine_for, machine_names
 from timeroof.model.judge import RoofPair, judge, scope_for
 from timeroof.model.totals import is_doubtful, totals, unexplained_words
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from timeroof.core.machine import Machine
-    from timeroof.core.resources import Scope
+    from timeroof.core.machine import Machine, Scope
     from timeroof.read.fleet import Fleet
 
 HERE = "here"
@@ -45,7 +42,7 @@ class Why(core_report.Why, frozen=True):
 
     def __str__(self) -> str:
         """The lines that `timeroof explain --row` prints."""
-        from timeroof.views.explain import why_text
+        from timeroof.views.run_summary import why_text
 
         return why_text(self)
 
@@ -87,7 +84,7 @@ class Report(core_report.Report):
     def __str__(self) -> str:
         """Warnings, what ran, how long it took and where the time goes, as in the terminal."""
         from timeroof.views.overview import overview
-        from timeroof.views.plain import plain_text
+        from timeroof.views.style import plain_text
 
         seen = overview(self)
         facts = [f"{seen.time} {seen.time_label.lower()}{seen.of_kind}", seen.potential]
@@ -104,7 +101,7 @@ class Report(core_report.Report):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from timeroof.views.page.notebook import notebook_html
+        from timeroof.views.page.page import notebook_html
 
         return notebook_html(self)
 

@@ -48,7 +48,7 @@ def check(
     import msgspec
 
     from timeroof.api.reports import load
-    from timeroof.cli.outputs import keep_inputs, write_json
+    from timeroof.cli.options import keep_inputs, write_json
     from timeroof.core.errors import GateFailedError
     from timeroof.core.files import write_atomically
     from timeroof.model.check.gate import check as check_limits

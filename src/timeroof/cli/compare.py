@@ -32,7 +32,7 @@ def compare(
     Example: `timeroof compare before.troof after.troof --html compare.html`
     """
     from timeroof.api.reports import load
-    from timeroof.cli.outputs import check_views, keep_inputs, write_views
+    from timeroof.cli.options import check_views, keep_inputs, write_views
     from timeroof.model.compare.compare import compare as compare_reports
     from timeroof.views.compare import print_comparison
     from timeroof.views.compare_page import comparison_outputs, folder_files, write_output

@@ -134,7 +134,7 @@ def _refuse_ranks() -> None:
 
 def _free(folder: Path | None) -> Path | None:
     """A folder that holds no counters yet; it is made when it is needed."""
-    from timeroof.cli.outputs import check_folder
+    from timeroof.cli.options import check_folder
     from timeroof.core.errors import UsageError
 
     if folder is None:
@@ -155,7 +155,7 @@ def run_counted(
     from dataclasses import replace
 
     from timeroof.api.counting import count_run, with_note
-    from timeroof.cli.process import listen, say
+    from timeroof.cli.main import listen, say
     from timeroof.core.errors import EXIT_INPUT
 
     if recording.partial is not None or code:
@@ -209,7 +209,7 @@ def _terminable() -> Iterator[None]:
 @contextmanager
 def _told(tool: str) -> Iterator[Callable[[str, float], None]]:
     """Progress: the forecast as a line that stays, all else in a bar."""
-    from timeroof.cli.process import say, share_bar
+    from timeroof.cli.main import say, share_bar
 
     with share_bar(f"counting with {tool}") as advance:
 

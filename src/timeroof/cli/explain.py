@@ -39,8 +39,8 @@ def explain(
 
     from timeroof.advice import advise, rule_of
     from timeroof.api.reports import load
-    from timeroof.cli.outputs import keep_inputs, write_json
-    from timeroof.views.explain import print_explanation, print_why
+    from timeroof.cli.options import keep_inputs, write_json
+    from timeroof.views.run_summary import print_explanation, print_why
 
     codes = None if not code else [rule_of(c).code for c in code]
     keep_inputs((run, machine), (json,))

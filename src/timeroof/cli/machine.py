@@ -59,7 +59,7 @@ def machine(
     import msgspec
 
     from timeroof.api.reports import machine as find
-    from timeroof.cli.outputs import write_json
+    from timeroof.cli.options import write_json
     from timeroof.core.errors import UsageError
     from timeroof.core.machine import write_machine
     from timeroof.core.report import machine_document
@@ -96,7 +96,7 @@ def _check_targets(
     json: str | None, save: Path | None, html: Path | None, out: Path | None
 ) -> None:
     """Refuse what could not be written before a minute is spent on measuring."""
-    from timeroof.cli.outputs import check_folder, check_target
+    from timeroof.cli.options import check_folder, check_target
     from timeroof.core.errors import UsageError
 
     if save is not None and save.suffix != ".toml":
@@ -109,7 +109,7 @@ def _check_targets(
 
 
 def _measure(*, fresh: bool, quick: bool, threads: int | None, device: str) -> Measurement:
-    from timeroof.cli.process import share_bar
+    from timeroof.cli.main import share_bar
     from timeroof.probe.measure import load_or_measure
 
     with share_bar("measuring") as progress:

@@ -22,7 +22,7 @@ def machines(
     import msgspec
 
     from timeroof.api.reports import machine, machine_names
-    from timeroof.cli.outputs import write_json
+    from timeroof.cli.options import write_json
     from timeroof.core.errors import UsageError
     from timeroof.core.report import machine_document
     from timeroof.machines.catalogue import nearest_machines

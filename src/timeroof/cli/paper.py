@@ -41,8 +41,8 @@ def paper(
 
     Example: `timeroof paper --figure conv2d_time_batch --format pdf --out figures`
     """
-    from timeroof.cli.outputs import check_outputs, keep_inputs, write_json, write_outputs
-    from timeroof.cli.process import progress_bar
+    from timeroof.cli.main import progress_bar
+    from timeroof.cli.options import check_outputs, keep_inputs, write_json, write_outputs
     from timeroof.paper.build import TITLE, chosen_figures, write_folder
     from timeroof.study.factors.published import paper_report
     from timeroof.study.output.paper_page import paper_page

@@ -67,8 +67,8 @@ def read(
     Example: `timeroof read rank*.json.gz --machine h100-sxm --html report.html`
     """
     from timeroof.api.reports import load, machine as find_machine
-    from timeroof.cli import outputs as to
-    from timeroof.cli.process import PATIENCE_S, share_bar
+    from timeroof.cli import options as to
+    from timeroof.cli.main import PATIENCE_S, share_bar
     from timeroof.core.units import parse_size
     from timeroof.views.run_summary import print_run
 

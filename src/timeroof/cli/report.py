@@ -50,7 +50,7 @@ def report(
     `timeroof report run.troof -o figure.pdf --annotate --width single`
     """
     from timeroof.api.reports import load
-    from timeroof.cli.outputs import keep_inputs
+    from timeroof.cli.options import keep_inputs
     from timeroof.core.errors import UsageError
     from timeroof.views.render import PICTURES, check_suffix, render
     from timeroof.views.terminal import console

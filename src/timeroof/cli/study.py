@@ -13,6 +13,7 @@ import typer
 
 from timeroof.cli import study_cases as asked
 from timeroof.cli.counters import CounterTool
+from timeroof.cli.main import say
 from timeroof.cli.options import (
     JsonTarget,
     JudgingMachine,
@@ -22,8 +23,7 @@ from timeroof.cli.options import (
     Slurm,
     folder_option,
 )
-from timeroof.cli.process import Stage, say, stoppable
-from timeroof.cli.study_cases import Choices, StudyCommand, thread_counts, words
+from timeroof.cli.study_cases import Choices, Stage, StudyCommand, stoppable, thread_counts, words
 from timeroof.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def study(
     `timeroof study --preset czaja --quick`
     """
     from timeroof.api.reports import machine as find_machine
-    from timeroof.cli.outputs import check_outputs, keep_inputs
+    from timeroof.cli.options import check_outputs, keep_inputs
     from timeroof.study.cluster import Ran, where_cases_ran
     from timeroof.study.grid import unique
     from timeroof.study.run import check_store
@@ -385,7 +385,7 @@ def _run(
 ) -> Done:
     import msgspec
 
-    from timeroof.cli.process import progress_bar
+    from timeroof.cli.main import progress_bar
     from timeroof.study.case import FULL, QUICK
     from timeroof.study.cluster import run_on_nodes
     from timeroof.study.run import run_cases
@@ -414,7 +414,7 @@ def _write(
     overlay: str | None,
 ) -> Path | None:
     """Write what is asked for; the page of the study, where there is one."""
-    from timeroof.cli.outputs import write_json, write_outputs
+    from timeroof.cli.options import write_json, write_outputs
 
     write_outputs(found.report, html=html, save=save)
     if json is not None:

@@ -1,14 +1,17 @@
-"""Which cases `timeroof study` is asked for: the kernels' grids and the factors' experiments."""
+"""Which cases `timeroof study` is asked for, and how far it has come when a signal stops it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from timeroof.cli.options import PlainCommand
-from timeroof.core.errors import UsageError
+from timeroof.cli.main import PlainCommand, stop_if_pressed
+from timeroof.core.ending import SIGNALS, allow_words
+from timeroof.core.errors import EXIT_INTERRUPT, InputError, TimeroofError, UsageError
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -382,3 +385,60 @@ def designed_cases(
     across = len(choices.frameworks) > 1 and not choices.variants and one_precision
     more = across_design(options, choices.frameworks) if across and names else []
     return [*designs(factors, options), *more]
+
+
+class InterruptedStudyError(TimeroofError):
+    """A signal: what is finished is kept."""
+
+    exit_code = EXIT_INTERRUPT
+
+
+@dataclass
+class Stage:
+    """How far a study has come, as far as an interruption needs to know."""
+
+    fresh: bool = False
+    store: Path | None = None
+    keys: Sequence[str] = field(default_factory=list)
+
+    def error(self) -> InterruptedStudyError:
+        """What to say when it is interrupted now."""
+        kept, total = 0 if self.store is None else self._kept(), len(self.keys)
+        if not kept:
+            of = f"of {total} cases" if total > 1 else "case"
+            what = f"interrupted before any {of} was measured"
+            return InterruptedStudyError(what, advice="run the same command again")
+        again = "--resume in place of --fresh" if self.fresh else "--resume"
+        part, does = (f"{kept} of {total}", "measures the rest")
+        if kept >= total:
+            part, does = (f"all {total}", "writes the report")
+        what = f"interrupted: {part} cases are kept in {self.store}"
+        return InterruptedStudyError(what, advice=f"the same command with {again} {does}")
+
+    def _kept(self) -> int:
+        from timeroof.study.store import Store
+
+        assert self.store is not None
+        with suppress(InputError):
+            if self.store.exists():
+                with Store(self.store) as store:
+                    return len(set(self.keys) & set(store.finished()))
+        return 0
+
+
+@contextmanager
+def stoppable(stage: Stage) -> Iterator[None]:
+    """Say what is kept where Ctrl-C, SIGTERM or SIGHUP ends the block."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        yield
+        stop_if_pressed()
+    except KeyboardInterrupt:
+        # A second signal, or an impatient second Ctrl-C, must not break into the sentence.
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        allow_words()
+        raise stage.error() from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

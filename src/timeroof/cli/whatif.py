@@ -50,7 +50,7 @@ def whatif(
     Example: `timeroof whatif run.troof --machine h100-sxm a100-sxm4-80gb --html whatif.html`
     """
     from timeroof.api.reports import load, machine as find, scope_for
-    from timeroof.cli.outputs import check_views, keep_inputs, write_views
+    from timeroof.cli.options import check_views, keep_inputs, write_views
     from timeroof.model.whatif.project import what_if
     from timeroof.views.compare_page import folder_files, whatif_outputs
     from timeroof.views.whatif import print_whatif

@@ -13,8 +13,7 @@ from dataclasses import replace
 import msgspec
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note, as_notes
+from timeroof.core.errors import InputError, Note, as_notes
 from timeroof.core.profile import LARGEST, ROUNDING, TIMELINE_COLUMNS, Profile, amount_columns
 
 ADVICE = "record or save it again"

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from timeroof.core import SAFE_VARIABLE, is_working_folder, package_root
 from timeroof.core.ending import scratch_folder
 from timeroof.core.files import cache_folder
-from timeroof.core.import_path import SAFE_VARIABLE, is_working_folder, package_root
 
 _PATH = "PYTHONPATH"
 _COMPILED = "TORCHINDUCTOR_CACHE_DIR"

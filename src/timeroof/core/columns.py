@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
-from timeroof.core.resources import DRAM, KIND_OF_HEAD, is_resource
+from timeroof.core.machine import DRAM, KIND_OF_HEAD, is_resource
 from timeroof.core.shapes import SHAPE
 from timeroof.core.vocabulary import row_family
 

@@ -22,10 +22,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
+from timeroof.core import SAFE_VARIABLE, VERSION
 from timeroof.core.children import safe_environment, tie_to
 from timeroof.core.errors import InputError, TimeroofError, UsageError, reason_of, trace_ignored
-from timeroof.core.import_path import SAFE_VARIABLE
-from timeroof.core.version import VERSION
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -1,4 +1,8 @@
-"""The errors a user may meet: each says what happened, where, and what to do."""
+"""What a user is told beside the numbers: errors, each with what, where and what to do, and notes.
+
+A note is what a reader has to know of how the numbers came about. It is its sentence, so it prints
+and joins as text does; programs tell notes apart by `code` and `level`, never by words.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,9 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, cast
 
 EXIT_GATE = 1
 EXIT_INPUT = 2
@@ -154,3 +158,43 @@ def _is_log(descriptor: int) -> bool:
         return not os.isatty(descriptor) and os.fstat(descriptor) is not None
     except OSError:
         return False
+
+
+Level = Literal["info", "warning", "error"]
+
+# What a reader of files says of its file.
+SOURCE = "source"
+PARTIAL = "partial"
+# Other programs had the CPUs: some of the time, or so much that times say nothing.
+CONTENDED, UNTRUSTED = "cpu-contended", "cpu-untrusted"
+# Threads of the program itself had them.
+CROWDED = "own-threads"
+
+
+class Note(str):
+    """A sentence with a code that names its kind and a level.
+
+    >>> note = Note("No step was seen.", "no-step", "warning")
+    >>> note.code, note.level, f"{note}"
+    ('no-step', 'warning', 'No step was seen.')
+    """
+
+    __slots__ = ("code", "level")
+
+    code: str
+    level: Level
+
+    def __new__(cls, text: str, code: str = SOURCE, level: Level = "info") -> Note:
+        """A note; without a code it is a source's own remark."""
+        note = super().__new__(cls, text)
+        note.code, note.level = code, level
+        return note
+
+    def __getnewargs__(self) -> tuple[str, str, Level]:  # type: ignore[override]
+        """What makes an equal note, for pickles and copies."""
+        return str(self), self.code, self.level
+
+
+def as_notes(texts: Iterable[str]) -> tuple[Note, ...]:
+    """Sentences as notes; those that have a code keep it."""
+    return tuple(t if isinstance(t, Note) else Note(t) for t in texts)

@@ -28,7 +28,7 @@ import polars as pl
 
 from timeroof.core.columns import FLOP_FREE_KINDS, LABEL, ORIGIN, DataType, columns_from
 from timeroof.core.errors import InputError, UsageError
-from timeroof.core.resources import FAULT, KINDS, PHASES, is_resource
+from timeroof.core.machine import FAULT, KINDS, PHASES, is_resource
 from timeroof.core.shapes import with_shape_lists
 
 KERNEL_COLUMNS: dict[str, DataType] = {c.name: c.dtype for c in columns_from("profile")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,10 +12,9 @@ import polars as pl
 
 from timeroof.core import columns
 from timeroof.core.columns import BOUND, BYTE, FLOP, Column, Number, row_type, with_derived
-from timeroof.core.machine import Ceiling, Machine, MemoryLevel
-from timeroof.core.notes import Note, NoteDocument, note_documents
+from timeroof.core.errors import Level, Note, as_notes
+from timeroof.core.machine import DRAM, Ceiling, Machine, MemoryLevel
 from timeroof.core.profile import TIMELINE_COLUMNS, Profile, RankTotals, Source, Steps
-from timeroof.core.resources import DRAM
 
 # Verdicts: what bounds every row of a profile on one machine, as columns beside the rows.
 
@@ -120,6 +120,24 @@ class Finding(msgspec.Struct, kw_only=True, frozen=True):
     gain_s: float | None = None
     action: str | None = None
     evidence: dict[str, Any] = {}
+
+
+class NoteDocument(msgspec.Struct, kw_only=True, frozen=True):
+    """A note in JSON."""
+
+    code: str
+    level: Level
+    text: str
+
+
+def note_documents(texts: Iterable[str]) -> list[NoteDocument]:
+    """Notes as they stand in JSON."""
+    return [NoteDocument(code=n.code, level=n.level, text=str(n)) for n in as_notes(texts)]
+
+
+def notes_of_documents(documents: Iterable[NoteDocument]) -> tuple[Note, ...]:
+    """Notes from JSON."""
+    return tuple(Note(d.text, d.code, d.level) for d in documents)
 
 
 class MachineDocument(msgspec.Struct, kw_only=True, frozen=True):

@@ -13,10 +13,9 @@ import msgspec
 import polars as pl
 
 from timeroof.core.checked import checked_whole, refuse_busier_than_rows
-from timeroof.core.errors import InputError, reading, without_panics_shown
+from timeroof.core.errors import PARTIAL, InputError, Note, reading, without_panics_shown
 from timeroof.core.files import atomic_path, check_schema
 from timeroof.core.machine import Machine, check_machine
-from timeroof.core.notes import PARTIAL, Note, NoteDocument, note_documents, notes_of_documents
 from timeroof.core.profile import (
     Profile,
     RankTotals,
@@ -25,7 +24,7 @@ from timeroof.core.profile import (
     complete_kernels,
     in_unprofiled_seconds,
 )
-from timeroof.core.report import Totals
+from timeroof.core.report import NoteDocument, Totals, note_documents, notes_of_documents
 from timeroof.core.vocabulary import idle_cause, known_causes
 
 RUN_SCHEMA = "timeroof.run/2"

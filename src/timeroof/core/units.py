@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from timeroof.core.errors import UsageError
-from timeroof.core.resources import FAULT, LAUNCH
+from timeroof.core.machine import FAULT, LAUNCH
 
 FLOPS_PER_FMA = 2
 

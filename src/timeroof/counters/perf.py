@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import median
 
 from timeroof.core.errors import InputError
+from timeroof.core.machine import FAULT
 from timeroof.core.profile import Profile, Source
-from timeroof.core.resources import FAULT
 from timeroof.counters.options import Collected, CollectOptions
 from timeroof.counters.processes import Ran, Workspace, finished, run, workspace
 from timeroof.counters.sets import MetricSet, Selection, find_set, forecast, select

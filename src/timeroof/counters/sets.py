@@ -14,7 +14,7 @@ import msgspec
 
 from timeroof.core.errors import InputError, UsageError
 from timeroof.core.files import check_schema
-from timeroof.core.resources import Origin, is_resource
+from timeroof.core.machine import Origin, is_resource
 from timeroof.core.units import format_seconds
 from timeroof.counters.options import CollectOptions
 from timeroof.read.nvidia.ncu_metrics import capability_of

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from timeroof.core.notes import CONTENDED, CROWDED, UNTRUSTED, Note
+from timeroof.core.errors import CONTENDED, CROWDED, UNTRUSTED, Note
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live import recording as recorded
 from timeroof.live.recording import CleanStep, Described, EventName, Ints, Recording, TimedStep

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from timeroof.core.machine import Machine
-from timeroof.core.notes import PARTIAL, Note
+from timeroof.core.errors import PARTIAL, Note
+from timeroof.core.machine import DRAM, Machine
 from timeroof.core.profile import Framework as FrameworkUsed, Profile, Source, StepKind, Steps
-from timeroof.core.resources import DRAM
 from timeroof.core.run_file import LIVE_TOOL
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live import accounting, rows as row_table

@@ -8,8 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from timeroof.core.errors import trace_ignored
-from timeroof.core.notes import Note
+from timeroof.core.errors import Note, trace_ignored
 from timeroof.core.profile import AFTER, BEFORE, StepKind
 from timeroof.live.accounting import LEAST_WAITING, own_waiting, waiting_share
 from timeroof.live.calibration import Program, event_cost, stretch_of

@@ -10,9 +10,8 @@ import numpy as np
 import polars as pl
 
 from timeroof.core.columns import DataType
-from timeroof.core.machine import Machine
+from timeroof.core.machine import DRAM, Machine
 from timeroof.core.profile import TIMELINE_COLUMNS
-from timeroof.core.resources import DRAM
 from timeroof.core.shapes import SHAPE, Shape
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live.accounting import GAP, Account, Floats

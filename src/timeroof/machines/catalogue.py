@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from timeroof.core.errors import InputError, UnknownMachineError
+from timeroof.core.errors import InputError, Note, UnknownMachineError
 from timeroof.core.machine import LARGEST_FILE_BYTES, Machine, parse_machine, read_machine
-from timeroof.core.notes import Note
 
 if TYPE_CHECKING:
     from timeroof.core.profile import Profile

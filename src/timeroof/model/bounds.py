@@ -22,10 +22,18 @@ import numpy.typing as npt
 import polars as pl
 
 from timeroof.core.columns import bytes_known, first_of, flops_known
-from timeroof.core.machine import Ceiling, Machine, launch_variant
+from timeroof.core.machine import (
+    DRAM,
+    FAULT,
+    LATENCY,
+    LAUNCH,
+    PIPES,
+    Ceiling,
+    Machine,
+    launch_variant,
+)
 from timeroof.core.profile import LABEL, ORIGIN
 from timeroof.core.report import BOUND
-from timeroof.core.resources import DRAM, FAULT, LATENCY, LAUNCH, PIPES
 
 FAULT_BOUND = f"{BOUND}{FAULT}"
 # Labels of cases of a study: what ran them, and how.

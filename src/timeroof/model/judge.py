@@ -10,11 +10,10 @@ import polars as pl
 
 from timeroof.core import columns
 from timeroof.core.columns import columns_from, flop_columns, owed_flops, owed_share, ratio
-from timeroof.core.machine import Ceiling, Machine
-from timeroof.core.notes import CONTENDED, UNTRUSTED, Note, as_notes
+from timeroof.core.errors import CONTENDED, UNTRUSTED, Note, as_notes
+from timeroof.core.machine import DRAM, FAULT, LAUNCH, PIPES, Ceiling, Machine, Scope
 from timeroof.core.profile import Profile
 from timeroof.core.report import BOUND, RoofPair, Verdicts
-from timeroof.core.resources import DRAM, FAULT, LAUNCH, PIPES, Scope
 from timeroof.core.units import resource_words
 from timeroof.model import bounds as of
 from timeroof.model.bounds import combined_bound, where_settled

@@ -14,10 +14,9 @@ from typing import Any, cast
 
 from timeroof.core.columns import BOUND, BYTE, COLUMNS, FLOP, ORIGIN, Number, Row, flop_columns
 from timeroof.core.errors import UsageError
-from timeroof.core.machine import Ceiling
+from timeroof.core.machine import DRAM, FAULT, LAUNCH, PIPES, Ceiling, is_resource, limiter_kind
 from timeroof.core.profile import Profile
 from timeroof.core.report import WHY_SCHEMA, Report, Why, WhyLine
-from timeroof.core.resources import DRAM, FAULT, LAUNCH, PIPES, is_resource, limiter_kind
 from timeroof.core.units import format_percent, format_rate, format_seconds
 from timeroof.model import bounds as of
 from timeroof.work.derivation import derived_amounts, unknown_reason

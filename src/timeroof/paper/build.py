@@ -21,12 +21,12 @@ from timeroof.model.judge import RoofPair
 from timeroof.paper import data
 from timeroof.paper.data import CONV_CHANNELS, CONV_INPUT, PARAMETERS, base_case, sweep
 from timeroof.views import pictures as drawing
-from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, hierarchical_roofline
 from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.marks import GREY, box_entry, row_unit, size_entries, value_entries
 from timeroof.views.pictures.points import MARKERS
 from timeroof.views.render import csv_bytes, report_markdown
+from timeroof.views.style import PALETTE
 
 # The paper's figures from its numbers: the authors' twelve, and the ones they never drew.
 

@@ -19,8 +19,7 @@ from typing import Any
 import msgspec
 
 from timeroof.core.children import Child
-from timeroof.core.machine import Machine, launch_variant
-from timeroof.core.resources import LAUNCH
+from timeroof.core.machine import LAUNCH, Machine, launch_variant
 from timeroof.probe.launch import timed
 from timeroof.probe.sampling import Plan, sample
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from timeroof.core.errors import trace_ignored
-from timeroof.core.machine import Ceiling
-from timeroof.core.resources import LAUNCH
+from timeroof.core.machine import LAUNCH, Ceiling
 from timeroof.probe.measurement import Figure
 from timeroof.probe.sampling import Plan, Samples, sample
 

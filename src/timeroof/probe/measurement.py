@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from timeroof.core.errors import TimeroofError
-from timeroof.core.machine import Ceiling, Machine
-from timeroof.core.resources import Scope
+from timeroof.core.machine import Ceiling, Machine, Scope
 from timeroof.probe.sampling import Samples
 
 MEASUREMENT_SCHEMA = "timeroof.measurement/1"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from timeroof.core.machine import Ceiling, MemoryLevel
-from timeroof.core.resources import LAUNCH
+from timeroof.core.machine import LAUNCH, Ceiling, MemoryLevel
 from timeroof.core.units import resource_words
 from timeroof.probe import torch_kernels as kernels
 from timeroof.probe.measurement import Figure, Progress, SweepPoint

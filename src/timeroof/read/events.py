@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from timeroof.core.notes import Note
+from timeroof.core.errors import Note
 from timeroof.core.profile import LABEL, ORIGIN, TIMELINE_COLUMNS, Profile, Source, amount_columns
 from timeroof.machines.catalogue import fitting_machine, inferred_machine, machine_of_device
 from timeroof.model.bounds import own_times, tier_of

@@ -15,8 +15,7 @@ import msgspec
 import polars as pl
 
 from timeroof.core.engines import DaskCluster, Engine, Failure, Here, Pool, slurm_jobs, workers_for
-from timeroof.core.errors import InputError, TimeroofError, UsageError, trace_ignored
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note, TimeroofError, UsageError, trace_ignored
 from timeroof.core.profile import Profile, SourceFile
 from timeroof.core.run_file import SavedRun
 from timeroof.read.open import Entry, names_below, path_of

@@ -18,12 +18,12 @@ import msgspec
 from timeroof.core.checked import checked_whole
 from timeroof.core.errors import (
     InputError,
+    Note,
     UsageError,
     reading,
     trace_ignored,
     without_panics_shown,
 )
-from timeroof.core.notes import Note
 from timeroof.core.profile import Profile, Source, SourceFile
 from timeroof.read.open import Entry, Input, short_name
 

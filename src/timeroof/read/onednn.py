@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile
 from timeroof.core.shapes import SHAPE, Shape
 from timeroof.read.events import Whole, profile_of

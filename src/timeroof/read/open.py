@@ -22,8 +22,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from timeroof.core.errors import DamagedError, InputError, trace_ignored
-from timeroof.core.notes import Note
+from timeroof.core.errors import DamagedError, InputError, Note, trace_ignored
 
 if TYPE_CHECKING:
     import tarfile

@@ -9,8 +9,7 @@ from pathlib import PurePath
 
 import msgspec
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.read.csv import split_ways
 from timeroof.read.events import shown_list
 from timeroof.read.formats import Format, sniffed

@@ -17,9 +17,9 @@ from typing import TypeVar
 import msgspec
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note, NoteDocument, notes_of_documents
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile, RankTotals, amount_columns
+from timeroof.core.report import NoteDocument, notes_of_documents
 from timeroof.model.fleet import KEY, OUTLIER_DEVIATIONS, outliers, over_ranks, with_key
 from timeroof.read.events import shown_list
 from timeroof.read.reduced import KeptRank, Summary, absent_amounts, merged_rows, summary_of

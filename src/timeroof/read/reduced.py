@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from timeroof.core import VERSION, package_root
 from timeroof.core.checked import in_utf8
 from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import InputError, TimeroofError, reading, without_panics_shown
@@ -30,12 +31,10 @@ from timeroof.core.files import (
     regular_bytes,
     stamp,
 )
-from timeroof.core.import_path import package_root
 from timeroof.core.machine import Machine
-from timeroof.core.notes import NoteDocument, note_documents
 from timeroof.core.profile import Profile, RankTotals, Source, SourceFile, Steps, amount_columns
+from timeroof.core.report import NoteDocument, note_documents
 from timeroof.core.run_file import SavedRun, load_run, run_bytes
-from timeroof.core.version import VERSION
 from timeroof.core.vocabulary import IdleCause
 from timeroof.machines.catalogue import machine_for
 from timeroof.model.fleet import (

@@ -10,9 +10,9 @@ import re
 import polars as pl
 
 from timeroof.core.errors import InputError
+from timeroof.core.machine import LEVELS, PRECISIONS, is_resource
 from timeroof.core.parquet import MAGIC, scan_parquet
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
-from timeroof.core.resources import LEVELS, PRECISIONS, is_resource
 from timeroof.core.shapes import SHAPE
 from timeroof.read.csv import find_table, split_ways
 from timeroof.read.events import shown_list

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from timeroof.core.engines import Answer, Engine
+from timeroof.core.errors import Note
 from timeroof.core.machine import Machine
-from timeroof.core.notes import Note
 from timeroof.study.case import MACHINE, NODE, Case, Plan, Result
 from timeroof.study.grid import all_cores, turns
 from timeroof.study.report import case_name

@@ -14,9 +14,8 @@ import msgspec
 
 from timeroof.core.children import Child
 from timeroof.core.errors import UsageError
-from timeroof.core.machine import Machine
+from timeroof.core.machine import DRAM, Machine
 from timeroof.core.profile import ORIGIN, amount_columns
-from timeroof.core.resources import DRAM
 from timeroof.counters import CollectOptions, collect, counted_region, repetitions
 from timeroof.counters.join import is_one_unit
 from timeroof.counters.tools import find_tool

@@ -14,10 +14,10 @@ from typing import Any, cast
 import polars as pl
 
 from timeroof.core.columns import BOUND, BYTE, FLOP
+from timeroof.core.machine import SCOPES, Scope, limiter_kind
 from timeroof.core.profile import LABEL, ORIGIN
-from timeroof.core.resources import SCOPES, Scope, limiter_kind
 from timeroof.study.case import BUSY, MACHINE, NODE, Value
-from timeroof.views.palette import LIMITER_WORDS
+from timeroof.views.style import LIMITER_WORDS
 
 # How a case was run; equal ones make a series.
 SERIES = (

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from timeroof.core.machine import limiter_kind
 from timeroof.core.report import Finding
-from timeroof.core.resources import limiter_kind
 from timeroof.study.case import Value
 from timeroof.study.judged_cases import Row, Sweep, ops, sweeps
 from timeroof.views.pictures.marks import value_text

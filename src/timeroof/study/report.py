@@ -12,12 +12,12 @@ from msgspec import structs
 
 from timeroof.api.live import scope_for
 from timeroof.api.reports import Report
+from timeroof.core import VERSION
+from timeroof.core.errors import as_notes
 from timeroof.core.machine import Machine
-from timeroof.core.notes import as_notes
 from timeroof.core.profile import LABEL, ORIGIN, Profile, Source
 from timeroof.core.report import Verdicts
 from timeroof.core.units import format_percent
-from timeroof.core.version import VERSION
 from timeroof.model.judge import judge
 from timeroof.model.stats import spread
 from timeroof.model.totals import totals

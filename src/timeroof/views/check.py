@@ -8,7 +8,7 @@ from timeroof.core.columns import Row
 from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.model.check.gate import SLOWDOWN
 from timeroof.views.compare import speed_words
-from timeroof.views.plain import markdown_text
+from timeroof.views.style import markdown_text
 from timeroof.views.terminal import Cell, Column, console, fitted_table, plain_text
 
 PREFIXES = {

@@ -15,7 +15,7 @@ from timeroof.core.units import format_percent, format_seconds
 from timeroof.views.pictures.arrows import Move, arrow_chart
 from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.pictures.points import Unit
-from timeroof.views.plain import clip, markdown_text, plain_line
+from timeroof.views.style import clip, markdown_text, plain_line
 from timeroof.views.terminal import Column, console, fitted_table, plain_text
 
 if TYPE_CHECKING:

@@ -20,15 +20,21 @@ from timeroof.core.files import write_atomically
 from timeroof.core.units import format_percent, format_seconds, resource_words
 from timeroof.model.compare.match import LEVELS
 from timeroof.views import compare
-from timeroof.views.page.charted import ChartCase, Charted, ChartFrame, ChartRoofs
-from timeroof.views.page.templates import BarLine, Table, static_page
-from timeroof.views.palette import LIMITERS
+from timeroof.views.page.templates import (
+    BarLine,
+    ChartCase,
+    Charted,
+    ChartFrame,
+    ChartRoofs,
+    Table,
+    static_page,
+)
 from timeroof.views.pictures.frame import save_figure, themed_svg
 from timeroof.views.pictures.of_report import chart_roofs
 from timeroof.views.pictures.run_chart import groups_of
 from timeroof.views.pictures.whatif import bars_figure
-from timeroof.views.plain import clip, markdown_text
 from timeroof.views.render import PICTURES
+from timeroof.views.style import LIMITERS, clip, markdown_text
 from timeroof.views.title import run_title, stem
 from timeroof.views.whatif import (
     OUTSIDE,

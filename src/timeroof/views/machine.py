@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from timeroof.core.machine import PAGES
-from timeroof.core.resources import LAUNCH, SCOPES
+from timeroof.core.machine import LAUNCH, PAGES, SCOPES
 from timeroof.core.units import (
     format_cores,
     format_percent,

@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from timeroof.core.columns import Row
-from timeroof.core.notes import UNTRUSTED
+from timeroof.core.errors import UNTRUSTED
 from timeroof.core.units import format_amount, format_seconds
-from timeroof.model.groups import kernel_groups
-from timeroof.model.totals import device_count
-from timeroof.views.doubts import LONGEST_NAME, Doubt, doubts_of, is_empty
-from timeroof.views.palette import LIMITER_WORDS
-from timeroof.views.parts import Part, is_host, of_profiled, percent, ranked, time_parts
-from timeroof.views.plain import clip
+from timeroof.model.totals import device_count, kernel_groups
+from timeroof.views.parts import (
+    LONGEST_NAME,
+    Doubt,
+    Part,
+    doubts_of,
+    is_empty,
+    is_host,
+    of_profiled,
+    percent,
+    ranked,
+    time_parts,
+)
+from timeroof.views.style import LIMITER_WORDS, clip
 from timeroof.views.title import account, of_kind, run_subtitle, run_title
 
 if TYPE_CHECKING:

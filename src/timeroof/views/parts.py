@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import polars as pl
 
-from timeroof.core.units import format_percent, format_seconds
-from timeroof.model.totals import COMMUNICATION, COPY, IDLE, UNEXPLAINED, exclusive_s
-from timeroof.views.doubts import LONGEST_NAME
-from timeroof.views.plain import clip
+from timeroof.core.errors import CONTENDED, UNTRUSTED
+from timeroof.core.units import format_amount, format_percent, format_seconds, format_work
+from timeroof.model.totals import (
+    COMMUNICATION,
+    COPY,
+    IDLE,
+    UNEXPLAINED,
+    exclusive_s,
+    unexplained_words,
+)
+from timeroof.views.style import clip
 
 if TYPE_CHECKING:
-    from timeroof.core.report import Report
+    from timeroof.core.report import Report, Totals
 
 
 OUTSIDE = "idle"
@@ -237,3 +244,176 @@ def ranked(parts: Iterable[Part]) -> list[Part]:
     """The parts above 0, largest first; what is unexplained has no name to begin with."""
     above = [part for part in parts if part.seconds > 0]
     return sorted(above, key=lambda part: -part.seconds)
+
+
+class Rung(msgspec.Struct, frozen=True):
+    """One rung of it, with its share of the measured time."""
+
+    key: str
+    label: str
+    hint: str
+    seconds: float
+    text: str
+    share: float | None
+    percent: str
+
+
+def ladder(report: Report) -> list[Rung]:
+    """From the run as it was down to one ideal kernel; only the rungs that are known."""
+    limits = report.totals.ladder
+    steps = (
+        ("measured_s", "As it ran", "idle included"),
+        ("roof_s", "Every kernel at its limit", "same work, same launches"),
+        ("fused_s", "Each phase perfectly fused", "intermediates never reach memory"),
+        ("ideal_s", "One ideal kernel", "the whole step fused into one"),
+    )
+    whole = limits.measured_s
+    rungs = []
+    for key, label, hint in steps:
+        seconds = None if is_empty(report) else getattr(limits, key)
+        if seconds is not None:
+            share = seconds / whole if whole else None
+            text = format_seconds(seconds)
+            rungs.append(Rung(key, label, hint, seconds, text, share, percent(share)))
+    return rungs
+
+
+# The work, and how we know.
+
+
+def seconds_words(report: Report) -> str:
+    """Which seconds a reader of a live run sees, and what of them is unexplained."""
+    totals, steps = report.totals, report.totals.steps
+    if steps is None or totals.unexplained_s is None:
+        return ""
+    words = [
+        f"All times are seconds of an unprofiled step ({format_seconds(totals.wall_s)}).",
+        "Kernels and idle time were measured in profiled steps"
+        f" ({format_seconds(steps.profiled_s)}), less profiler overhead.",
+        unexplained_words(totals) or "Together they explain the whole step.",
+    ]
+    return " ".join(words)
+
+
+def amounts_line(totals: Totals) -> str:
+    """Total work in a line."""
+    # From the level next to the cores outwards.
+    levels = sorted(totals.bytes.items(), key=lambda item: (item[0] == "dram", item[0]))
+    moved = [(level.upper(), float(v)) for level, v in levels if v is not None]
+    texts = [f"{format_amount(v, 'B')} at {level}" for level, v in moved]
+    return ", ".join([*format_work(totals.flops), *texts])
+
+
+def origin_rows(report: Report) -> list[tuple[str, str, int, str]]:
+    """How every kind of number came about: what, origin, rows, share of the time."""
+    rows = report.profile.kernels
+    whole = float(rows["time_s"].sum()) or 1.0
+    found = []
+    for name in (c for c in rows.columns if c.startswith("origin.")):
+        groups = rows.group_by(name).agg(pl.len(), pl.col("time_s").sum())
+        groups = groups.sort("time_s", descending=True)
+        found += [
+            (name.removeprefix("origin."), origin or "unknown", count, percent(s / whole))
+            for origin, count, s in groups.iter_rows()
+        ]
+    return found
+
+
+# Above this share of the run without a limit, or with noisy times, shares say little.
+MOSTLY = 0.5
+# Below this share of the time kernels above their limit do not matter to the whole.
+LEAST_ABOVE = 0.02
+LONGEST_NAME = 40
+QUIET = "Measure again while nothing else runs."
+MORE_STEPS = "Run more steps."
+# What to do about a warning, by its code. Warnings that are not here say it themselves.
+ADVICE = {
+    CONTENDED: QUIET,
+    UNTRUSTED: QUIET,
+    "unexplained": QUIET,
+    "no-unprofiled-step": MORE_STEPS,
+    "block-once": "In a loop, say where each step ends with p.step(), or decorate the function of"
+    " a step with @timeroof.profile: then steps are timed without instruments, too.",
+    "not-described": MORE_STEPS,
+    "cut-off": "Record the trace again, or read on with care.",
+    "damaged": "Record the trace again, or read on with care.",
+}
+NOISY = "TR901"
+UNKNOWN = "TR902"
+# What a machine is called that was measured as it is.
+HERE = "here"
+# Said by the banner in words of its own.
+OWN = ("no-machine", "no-device")
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """A reason not to trust the numbers, and what to do about it."""
+
+    text: str
+    advice: str = ""
+    code: str = ""
+
+
+def is_empty(report: Report) -> bool:
+    """Whether nothing was measured: sums over no rows are not 0 but unknown."""
+    return not len(report.profile)
+
+
+def doubts_of(report: Report) -> list[Doubt]:
+    """Every reason that is at hand, the gravest first."""
+    warned = [note for note in report.notes if note.level != "info" and note.code not in OWN]
+    doubts = [Doubt(str(note), ADVICE.get(note.code, ""), note.code) for note in warned]
+    found = [*_unknown(report), *_noisy(report), *_above_roof(report), *doubts]
+    # Where the times say nothing, that comes first.
+    return sorted(found, key=lambda doubt: doubt.code != UNTRUSTED)
+
+
+def _unknown(report: Report) -> list[Doubt]:
+    if is_empty(report):
+        return []
+    if report.machine is None:
+        words = "No machine is named, so the limits of the kernels are unknown."
+        return [Doubt(words, "Add --machine NAME; `timeroof machines` lists them.", "no-machine")]
+    totals = report.totals
+    paused_s = totals.steps.pause_s or 0.0 if totals.steps is not None else 0.0
+    whole = sum(s for s in totals.by_class.values() if s > 0) - paused_s
+    unknown = totals.by_class.get("unknown", 0.0)
+    if not whole or unknown <= MOSTLY * whole:
+        return []
+    share = format_percent(unknown / whole)
+    words = f"{share} of the run has no FLOP or byte counts, so its limit is unknown."
+    cure = next((f.action for f in report.findings if f.code == UNKNOWN), None)
+    return [Doubt(words, cure or "", "mostly-unknown")]
+
+
+def _noisy(report: Report) -> list[Doubt]:
+    finding = next((f for f in report.findings if f.code == NOISY), None)
+    share = None if finding is None else finding.evidence.get("noisy_share")
+    if share is None or share < MOSTLY:
+        return []
+    words = f"Kernels with {format_percent(share)} of the time vary by 20 % or more between calls."
+    return [Doubt(words, "Measure more steps on a quiet machine.", "noisy")]
+
+
+def _above_roof(report: Report) -> list[Doubt]:
+    """Kernels that beat their limit: a limit of the whole that contains them is none."""
+    above = report.rows.filter(pl.col("above_roof").is_not_null())
+    whole_s = float(report.rows["time_s"].sum())
+    if not above.height or float(above["time_s"].sum()) < LEAST_ABOVE * whole_s:
+        return []
+    worst = above.sort("kernel_efficiency", descending=True, nulls_last=True).row(0, named=True)
+    kernels = "1 kernel runs" if above.height == 1 else f"{above.height} kernels run"
+    share = format_percent(worst["kernel_efficiency"])
+    name = clip(worst["short_name"] or "", LONGEST_NAME)
+    words = f"{kernels} faster than the limit, {name} at {share} of it ({worst['above_roof']})."
+    return [Doubt(words, _machine_advice(report), "above-roof")]
+
+
+def _machine_advice(report: Report) -> str:
+    """What to check first: a measurement may be of another hour, a datasheet of another device."""
+    if report.machine is not None and report.machine.name == HERE:
+        return (
+            "The machine may be faster now than when it was measured: `timeroof machine --fresh`"
+            " measures it anew. Then check the counts."
+        )
+    return "Check the machine and the counts."

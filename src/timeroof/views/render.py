@@ -14,10 +14,10 @@ from timeroof.core.errors import UsageError
 from timeroof.core.files import atomic_path, write_atomically
 from timeroof.core.shapes import shape_texts
 from timeroof.core.units import format_seconds
-from timeroof.views.ladder import ladder, seconds_words
 from timeroof.views.overview import Overview, overview
 from timeroof.views.page.payload import ordered_findings
-from timeroof.views.plain import clip, markdown_text, plain_line
+from timeroof.views.parts import ladder, seconds_words
+from timeroof.views.style import clip, markdown_text, plain_line
 
 if TYPE_CHECKING:
     from timeroof.core.report import Report

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from timeroof.core import units
 from timeroof.core.units import format_percent, format_rate, format_seconds, resource_words
-from timeroof.views.plain import plain_text
+from timeroof.views.style import plain_text
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from timeroof.core.profile import BEFORE, WINDOWS, StepKind, Steps
 from timeroof.core.units import format_seconds
 from timeroof.model.totals import device_count, rank_count
-from timeroof.views.plain import clip, plain_line
+from timeroof.views.style import clip, plain_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from timeroof.core.columns import Row
 from timeroof.core.units import format_percent, format_seconds, resource_words
-from timeroof.views.palette import TERMINAL_COLOURS
+from timeroof.views.style import TERMINAL_COLOURS
 from timeroof.views.terminal import Bar, Cell, Column, console, fitted_table, plain_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from math import prod
 
 import msgspec
 
-from timeroof.core.resources import DRAM, TENSOR_PRECISIONS, Origin
+from timeroof.core.machine import DRAM, TENSOR_PRECISIONS, Origin
 from timeroof.work.call import COMPLEX, REAL_PART, Tensor, bytes_of, is_floating, nature
 from timeroof.work.traced import real
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.recorded_data import needs_recorded_data
 from tests.work.names.recorded import recorded_names
-from timeroof.core.resources import PRECISIONS
+from timeroof.core.machine import PRECISIONS
 from timeroof.work.names import name_facts_table, read_name
 from timeroof.work.names.algorithms import CONTRACTIONS
 from timeroof.work.names.facts import LONGEST_SHORT_NAME

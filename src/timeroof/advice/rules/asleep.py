@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from timeroof.advice.context import Context
-from timeroof.advice.gains import ASLEEP, idle_seconds, with_idle_gain
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.rule import ASLEEP, Claim, Rule, idle_seconds, with_idle_gain
 from timeroof.core.units import format_seconds
 
 

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import polars as pl
 
 from timeroof.advice.context import Context, in_family, places
-from timeroof.advice.gains import flop_bound
-from timeroof.advice.rule import Claim, Rule
-from timeroof.core.resources import DRAM
+from timeroof.advice.rule import Claim, Rule, flop_bound
+from timeroof.core.machine import DRAM
 from timeroof.core.units import format_seconds
 from timeroof.core.vocabulary import OpFamily
 

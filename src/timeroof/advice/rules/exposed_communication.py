@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from timeroof.advice.context import Context, places
-from timeroof.advice.gains import LINK, idle_seconds, with_idle_gain
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.rule import LINK, Claim, Rule, idle_seconds, with_idle_gain
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.work.families.collectives import collective_kind
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from timeroof.advice.context import Context, kernel_count, places
-from timeroof.advice.gains import other_bounds
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.rule import Claim, Rule, other_bounds
 from timeroof.core.report import BOUND
 from timeroof.core.units import format_seconds
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from timeroof.advice.context import Context, places
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.resources import FAULT
+from timeroof.core.machine import FAULT
 from timeroof.core.units import format_percent, format_seconds
 
 # Page faults hold at least this part of a row's time.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from timeroof.advice.context import Context, places
-from timeroof.advice.gains import HOST, idle_seconds, with_idle_gain
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.rule import HOST, Claim, Rule, idle_seconds, with_idle_gain
 from timeroof.core.units import format_seconds
 
 MIN_IDLE_SHARE = 0.05

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from timeroof.advice.context import Context, places
-from timeroof.advice.gains import SYNC, idle_seconds, with_idle_gain
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.rule import SYNC, Claim, Rule, idle_seconds, with_idle_gain
 from timeroof.core.units import format_seconds
 
 

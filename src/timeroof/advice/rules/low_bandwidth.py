@@ -6,7 +6,7 @@ import polars as pl
 
 from timeroof.advice.context import Context, is_layout, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
-from timeroof.core.resources import DRAM
+from timeroof.core.machine import DRAM
 from timeroof.core.units import format_percent, format_seconds
 
 LOW = 0.5

@@ -5,8 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from timeroof.advice.context import Context, places
-from timeroof.advice.gains import NATIVE, SIXTEEN_BIT, flop_bound, native_rate, on_unit
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.rule import NATIVE, SIXTEEN_BIT, Claim, Rule, flop_bound, native_rate, on_unit
 from timeroof.core.units import format_amount, format_percent, format_seconds, resource_words
 
 # A row misses the matrix units if they do less than this part of its FLOPs …

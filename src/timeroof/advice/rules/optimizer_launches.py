@@ -5,8 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from timeroof.advice.context import Context
-from timeroof.advice.gains import HOST, idle_share
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.rule import HOST, Claim, Rule, idle_share
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.model.bounds import is_settled, op_cost_s
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from timeroof.advice.context import Context
-from timeroof.advice.gains import COMPILING, idle_seconds, with_idle_gain
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.rule import COMPILING, Claim, Rule, idle_seconds, with_idle_gain
 from timeroof.core.units import format_seconds
 
 # Of fewer steps nobody knows whether the first ones compiled for all.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from timeroof.advice.context import Context
-from timeroof.advice.gains import DATA, idle_seconds, with_idle_gain
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.rule import DATA, Claim, Rule, idle_seconds, with_idle_gain
 from timeroof.core.units import format_percent, format_seconds
 
 MIN_DATA_SHARE = 0.1

@@ -5,8 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from timeroof.advice.context import Context, kernel_count, places
-from timeroof.advice.gains import flop_bound
-from timeroof.advice.rule import Claim, Rule
+from timeroof.advice.rule import Claim, Rule, flop_bound
 from timeroof.advice.rules.fresh_memory import KEEP_MEMORY
 from timeroof.core.machine import HUGE_PAGES
 from timeroof.core.units import format_seconds

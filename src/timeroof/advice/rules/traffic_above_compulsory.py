@@ -6,9 +6,9 @@ import polars as pl
 
 from timeroof.advice.context import Context, kernel_count, places
 from timeroof.advice.rule import Claim, Rule
+from timeroof.core.machine import DRAM
 from timeroof.core.profile import LABEL
 from timeroof.core.report import BOUND
-from timeroof.core.resources import DRAM
 from timeroof.core.units import format_amount, format_seconds
 
 # Sources that know both what was moved and what must be put the latter into this label.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from timeroof.advice.context import Context, places
-from timeroof.advice.gains import SIXTEEN_BIT, native_rate, on_unit
-from timeroof.advice.rule import MIN_SHARE, Claim, Rule
+from timeroof.advice.rule import MIN_SHARE, SIXTEEN_BIT, Claim, Rule, native_rate, on_unit
 from timeroof.advice.rules.matrix_units_missed import uses_sixteen_bits
 from timeroof.core.units import format_amount, format_seconds, resource_words
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from timeroof.core.machine import Machine
-from timeroof.core.resources import DRAM
+from timeroof.core.machine import DRAM, Machine
 from timeroof.core.shapes import SHAPE
 from timeroof.live.accounting import Account, account
 from timeroof.live.alignment import NO_MATCH, align

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.core.resources import LEVELS as LEVELS_OF_MEMORY
+from timeroof.core.machine import LEVELS as LEVELS_OF_MEMORY
 
 # From the strictest to the loosest: kernel names change between versions and chips, ops between
 # backends, modules between frameworks, shapes between batch sizes. A key needs its first column.

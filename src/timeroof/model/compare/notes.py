@@ -7,8 +7,8 @@ from typing import get_args
 import msgspec
 import polars as pl
 
+from timeroof.core.machine import Scope
 from timeroof.core.report import Report
-from timeroof.core.resources import Scope
 from timeroof.core.units import format_percent, format_seconds
 from timeroof.model.compare.match import AMOUNTS, BY_MODULE, BY_PART
 from timeroof.model.judge import scope_for

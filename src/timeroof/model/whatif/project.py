@@ -30,10 +30,9 @@ import polars as pl
 
 from timeroof.core.columns import Row
 from timeroof.core.errors import UsageError
-from timeroof.core.machine import Machine
+from timeroof.core.machine import Machine, Scope
 from timeroof.core.profile import Profile
 from timeroof.core.report import Report
-from timeroof.core.resources import Scope
 from timeroof.model.judge import judge
 from timeroof.model.totals import seconds_by_limiter
 from timeroof.model.whatif.rows import Crossing, in_precision, project_rows, with_substitutes

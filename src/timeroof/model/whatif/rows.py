@@ -8,10 +8,9 @@ import msgspec
 import polars as pl
 
 from timeroof.core.errors import UsageError
-from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.machine import FAULT, LAUNCH, Ceiling, Machine, Scope, limiter_kind
 from timeroof.core.profile import Profile
 from timeroof.core.report import BOUND
-from timeroof.core.resources import FAULT, LAUNCH, Scope, limiter_kind
 from timeroof.model.judge import no_ceiling
 
 SECONDS = (

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
-from timeroof.core.machine import Ceiling
-from timeroof.core.resources import Scope
+from timeroof.core.machine import Ceiling, Scope
 from timeroof.core.units import format_cores
 from timeroof.probe.cpu.bandwidth import LevelFigures
 from timeroof.probe.cpu.crew import Crew

@@ -6,8 +6,7 @@ import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from timeroof.core.machine import Ceiling
-from timeroof.core.resources import FAULT, Scope
+from timeroof.core.machine import FAULT, Ceiling, Scope
 from timeroof.model import stats
 from timeroof.probe.cpu import bandwidth, compute
 from timeroof.probe.cpu.bandwidth import Level, LevelFigures, Setup

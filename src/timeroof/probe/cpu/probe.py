@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 
 from timeroof.core.errors import UsageError
-from timeroof.core.machine import Ceiling, MemoryLevel
-from timeroof.core.resources import Scope
+from timeroof.core.machine import Ceiling, MemoryLevel, Scope
 from timeroof.core.units import format_cores
 from timeroof.probe.cpu.bandwidth import levels_of
 from timeroof.probe.cpu.ceilings import limits_of, measured_ceilings, order_problems, widened

@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from timeroof.core.machine import Ceiling
-from timeroof.core.resources import Scope
+from timeroof.core.machine import Ceiling, Scope
 from timeroof.probe.cpu.features import Features
 from timeroof.probe.cpu.threads import Team
 from timeroof.probe.measurement import Figure

@@ -19,7 +19,7 @@ from operator import add
 
 import polars as pl
 
-from timeroof.core.notes import Note
+from timeroof.core.errors import Note
 from timeroof.read.events import shown_list
 
 KIB = 1024.0

@@ -7,8 +7,7 @@ from pathlib import PurePosixPath
 
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile
 from timeroof.read.amd import rocprof_csv
 from timeroof.read.amd.counters import is_useful

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.core.notes import Note
+from timeroof.core.errors import Note
 from timeroof.core.profile import Profile
 from timeroof.read.amd.counters import with_amounts
 from timeroof.read.events import Whole, copy_bytes, profile_of

@@ -10,8 +10,7 @@ import re
 
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read.amd.counters import KIB, amd_name, is_useful, merge_channels, with_amounts
 from timeroof.read.csv import Header, Names, find_header, first_of, number, read_table, ticks

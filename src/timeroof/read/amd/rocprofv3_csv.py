@@ -9,8 +9,7 @@ from pathlib import PurePosixPath
 
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read import csv
 from timeroof.read.amd import passes

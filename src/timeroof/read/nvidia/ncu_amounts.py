@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from timeroof.core.notes import Note
+from timeroof.core.errors import Note
 from timeroof.core.units import FLOPS_PER_FMA
 from timeroof.read.nvidia import ncu_metrics
 from timeroof.work.names import name_facts_table

@@ -9,8 +9,7 @@ from itertools import zip_longest
 
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile
 from timeroof.read.csv import Table, fields_of, find_table, in_base_units, numbers, split_ways
 from timeroof.read.events import shown_list

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read.csv import in_base_units, numbers, unit_factor
 from timeroof.read.events import (

@@ -6,8 +6,7 @@ import re
 
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read.csv import Names, find_header, number, read_table, ticks
 from timeroof.read.events import (

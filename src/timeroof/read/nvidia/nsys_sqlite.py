@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile, Steps
 from timeroof.read.events import NO_LAUNCHES, Whole, kernel_kind, profile_of
 from timeroof.read.formats import ReadOptions, source_of

@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import Ints

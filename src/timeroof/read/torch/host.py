@@ -13,7 +13,7 @@ import re
 import numpy as np
 import polars as pl
 
-from timeroof.core.notes import Note
+from timeroof.core.errors import Note
 from timeroof.core.profile import Profile, Source
 from timeroof.core.vocabulary import IdleCause
 from timeroof.read.events import COPY_OVER, COPY_WITHIN, Whole, kernel_kind, profile_of

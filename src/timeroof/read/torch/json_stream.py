@@ -19,8 +19,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from timeroof.core.errors import DamagedError, InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import DamagedError, InputError, Note
 from timeroof.read.formats import Progress
 from timeroof.read.open import Entry
 from timeroof.read.text import encoding_of

@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile, Source, Steps
 from timeroof.read.events import (
     cut_note,

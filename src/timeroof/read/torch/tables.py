@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from timeroof.core.notes import Note
+from timeroof.core.errors import Note
 from timeroof.read.idle import Floats
 from timeroof.read.torch import events as ev
 from timeroof.read.torch.events import Event

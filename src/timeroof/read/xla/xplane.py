@@ -9,8 +9,7 @@ from collections.abc import Callable
 import polars as pl
 
 from timeroof.core import wire
-from timeroof.core.errors import InputError
-from timeroof.core.notes import Note
+from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile
 from timeroof.read.events import Whole, fitting_device, profile_of
 from timeroof.read.formats import ReadOptions, source_of

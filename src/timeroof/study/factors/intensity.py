@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timeroof.core.machine import Machine
-from timeroof.core.resources import limiter_kind
+from timeroof.core.machine import Machine, limiter_kind
 from timeroof.model.stats import CONFIDENCE, Samples, resampled_medians
 from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import (

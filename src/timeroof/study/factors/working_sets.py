@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from timeroof.core.machine import Machine
-from timeroof.core.resources import CACHE_LEVELS, Scope
+from timeroof.core.machine import CACHE_LEVELS, Machine, Scope
 from timeroof.core.units import format_amount, format_bytes_binary
 from timeroof.study.case import Case
 from timeroof.study.factors.conclusion import Effect, Facts, digits, ratio_of

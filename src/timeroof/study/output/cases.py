@@ -13,7 +13,7 @@ from timeroof.study.output import sweeps
 from timeroof.study.output.charted import panel_regimes, sweep_chart
 from timeroof.study.output.sweeps import Overlay, Panel, series_names, short
 from timeroof.study.standing import NAMES
-from timeroof.views.page.charted import Charted
+from timeroof.views.page.templates import Charted
 from timeroof.views.pictures.marks import value_text
 
 HEADS = (

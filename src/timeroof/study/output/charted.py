@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from timeroof.core.machine import Machine
-from timeroof.core.resources import limiter_kind
+from timeroof.core.machine import Machine, limiter_kind
 from timeroof.study.judged_cases import Row, Sweep
 from timeroof.study.output.sweeps import (
     Overlay,
@@ -19,7 +18,7 @@ from timeroof.study.output.sweeps import (
     short,
 )
 from timeroof.study.regimes import numeric, regime_words, regimes
-from timeroof.views.page.charted import ChartCase, Charted, ChartFrame, ChartRoofs
+from timeroof.views.page.templates import ChartCase, Charted, ChartFrame, ChartRoofs
 from timeroof.views.pictures import Look, Roofs
 from timeroof.views.pictures.marks import value_text
 

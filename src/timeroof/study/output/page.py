@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 
 from timeroof.api.reports import save
 from timeroof.core.files import write_atomically
-from timeroof.core.machine import Machine
+from timeroof.core.machine import Machine, limiter_kind
 from timeroof.core.report import Finding, Report
-from timeroof.core.resources import limiter_kind
 from timeroof.core.units import format_percent, format_rate, format_seconds, resource_words
 from timeroof.study.czaja import CODE as UTILISATION, utilised
 from timeroof.study.factors import conclusions
@@ -36,8 +35,7 @@ from timeroof.study.standing import (
     standings,
     trust_words,
 )
-from timeroof.views.page.charted import Charted
-from timeroof.views.page.templates import asset, charts_page
+from timeroof.views.page.templates import Charted, asset, charts_page
 from timeroof.views.pictures.frame import themed_svg
 from timeroof.views.render import csv_bytes
 

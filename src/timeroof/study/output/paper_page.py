@@ -20,8 +20,7 @@ from timeroof.study.output.charted import cases_chart, combined_chart, sweep_cha
 from timeroof.study.output.sweeps import Panel, panels
 from timeroof.study.standing import NAMES
 from timeroof.views.overview import overview
-from timeroof.views.page.charted import Charted
-from timeroof.views.page.templates import Table, asset, charts_page
+from timeroof.views.page.templates import Charted, Table, asset, charts_page
 
 OURS = "timeroof.study.output"
 LINKS = (

@@ -15,7 +15,7 @@ from timeroof.study.factors.published import published_cases
 from timeroof.study.grid import MAIN_VARIANT, OWN_LAYOUT
 from timeroof.study.judged_cases import LEVELS, USUAL, Row, Sweep
 from timeroof.views.pictures import Look, Roofs, Unit
-from timeroof.views.plain import clip, plain_line
+from timeroof.views.style import clip, plain_line
 
 # More series than colours that everyone tells apart would not be told apart.
 MOST_SERIES = 6

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from timeroof.core.machine import Machine
-from timeroof.core.resources import limiter_kind
+from timeroof.core.machine import Machine, limiter_kind
 from timeroof.core.units import format_percent
 from timeroof.study.czaja import Place, Utilised, places_of, utilised
 from timeroof.study.factors.across import executed_per_needed
@@ -18,7 +17,7 @@ from timeroof.study.output.cases import HEADS, cells
 from timeroof.study.output.charted import cases_chart
 from timeroof.study.report import Study
 from timeroof.study.standing import summary_lines
-from timeroof.views.page.charted import Charted
+from timeroof.views.page.templates import Charted
 from timeroof.views.terminal import console
 
 ABOVE = "▲"

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from timeroof.core.machine import Machine
-from timeroof.core.resources import DRAM
+from timeroof.core.machine import DRAM, Machine
 from timeroof.live.calls import Counted
 from timeroof.live.memory import all_ranges, caches_above, completion_order
 from timeroof.live.recording import Described, TensorSeen

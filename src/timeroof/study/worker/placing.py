@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from timeroof.core.resources import Scope
+from timeroof.core.machine import Scope
 from timeroof.probe.cpu.topology import Topology, numa_nodes, read_topology
 
 # set_mempolicy(2): its number by architecture, and what it does with the nodes of a mask.

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from timeroof.core.machine import Machine
-from timeroof.core.resources import DRAM
+from timeroof.core.machine import DRAM, Machine
 from timeroof.live.rows import matrix_units
 from timeroof.read.xla.programs import Programs
 from timeroof.read.xla.space import planes

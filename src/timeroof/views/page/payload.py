@@ -10,17 +10,16 @@ import msgspec
 import polars as pl
 
 from timeroof.core.columns import Row, column_list
+from timeroof.core.machine import KIND_OF_HEAD, LAUNCH, PIPES
 from timeroof.core.profile import CALL_LABELS, LABEL, ORIGIN, TIMELINE_COLUMNS
 from timeroof.core.report import BOUND
-from timeroof.core.resources import KIND_OF_HEAD, LAUNCH, PIPES
 from timeroof.core.shapes import shown_shapes
 from timeroof.core.units import format_bytes_binary, format_percent, format_rate, format_seconds
 from timeroof.model.totals import device_count
 from timeroof.model.why import why_lines
-from timeroof.views.explain import why_value, why_words
-from timeroof.views.palette import page_look
 from timeroof.views.parts import time_parts
-from timeroof.views.plain import clip, plain_line
+from timeroof.views.run_summary import why_value, why_words
+from timeroof.views.style import clip, page_look, plain_line
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Ceiling, Machine

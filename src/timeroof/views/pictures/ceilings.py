@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timeroof.core.resources import Origin, Scope
+from timeroof.core.machine import Origin, Scope
 from timeroof.core.units import INTEGER, format_bytes_binary, format_rate
-from timeroof.views.palette import PALETTE
 from timeroof.views.pictures import frame
 from timeroof.views.pictures.points import MARKERS, Look
+from timeroof.views.style import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

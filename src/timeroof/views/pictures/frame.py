@@ -17,8 +17,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from timeroof.core.errors import UsageError
 from timeroof.core.files import atomic_path
-from timeroof.views.palette import LIMITERS
 from timeroof.views.pictures.points import Look
+from timeroof.views.style import LIMITERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.core.errors import InputError
-from timeroof.core.resources import DRAM, LAUNCH, limiter_kind
+from timeroof.core.machine import DRAM, LAUNCH, limiter_kind
 from timeroof.views.overview import overview
 from timeroof.views.page.payload import first_level
-from timeroof.views.palette import LIMITERS, PALETTE, limited_by
 from timeroof.views.pictures import (
     FigureSize,
     Look,
@@ -25,7 +24,7 @@ from timeroof.views.pictures import (
 from timeroof.views.pictures.frame import LegendEntry
 from timeroof.views.pictures.marks import row_unit
 from timeroof.views.pictures.run_chart import run_chart
-from timeroof.views.plain import clip, plain_line
+from timeroof.views.style import LIMITERS, PALETTE, clip, limited_by, plain_line
 from timeroof.views.title import run_title
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from timeroof.model.judge import time_coordinates
-from timeroof.views.palette import PALETTE
+from timeroof.views.style import PALETTE
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from timeroof.core.units import format_amount, format_percent, format_seconds
-from timeroof.model.groups import of_limit, shares_of_bounds
-from timeroof.model.totals import device_count
-from timeroof.views.palette import LIMITERS, PALETTE
+from timeroof.model.totals import device_count, of_limit, shares_of_bounds
 from timeroof.views.pictures import frame
 from timeroof.views.pictures.charts import second_axes
 from timeroof.views.pictures.labels import Label, place_labels
 from timeroof.views.pictures.points import Look, Roofs, Unit
-from timeroof.views.plain import clip, plain_line
+from timeroof.views.style import LIMITERS, PALETTE, clip, plain_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from timeroof.core.errors import UsageError
 from timeroof.core.units import format_seconds
-from timeroof.views.palette import LIMITER_COLOURS, LIMITER_WORDS
 from timeroof.views.pictures import frame
-from timeroof.views.plain import clip, plain_line
+from timeroof.views.style import LIMITER_COLOURS, LIMITER_WORDS, clip, plain_line
 from timeroof.views.whatif import OUTSIDE, split_seconds
 
 if TYPE_CHECKING:

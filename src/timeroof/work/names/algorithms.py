@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from timeroof.core.patterns import FirstFit
+from timeroof.core.vocabulary import FirstFit
 
 if TYPE_CHECKING:
     from timeroof.work.names.anatomy import Anatomy
@@ -252,7 +252,7 @@ def library_of(parts: Anatomy) -> str | None:
 
 # Precision and unit of matrix products, from their names: tables, the first that fits decides.
 #
-# A precision is one of `core.resources.PRECISIONS`: the unit and format the products are computed
+# A precision is one of `core.machine.PRECISIONS`: the unit and format the products are computed
 # in, not what is in memory. `volta_fp16_sgemm_fp16_…` keeps fp16 in memory and computes in fp32
 # on
 # the vector units; `volta_s884…` multiplies fp16 on tensor cores and adds in fp32.

@@ -10,7 +10,7 @@ import re
 
 import msgspec
 
-from timeroof.core.patterns import LONGEST_NAME, FirstFit
+from timeroof.core.vocabulary import LONGEST_NAME, FirstFit
 from timeroof.work.names.demangle import demangle
 
 _SPELLINGS = (

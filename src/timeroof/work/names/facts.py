@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 import polars as pl
 
-from timeroof.core.patterns import LONGEST_NAME
+from timeroof.core.vocabulary import LONGEST_NAME
 from timeroof.work.names import algorithms, anatomy
 from timeroof.work.names.algorithms import COLLECTIVES, CONTRACTIONS, CONVOLUTIONS
 from timeroof.work.names.anatomy import Anatomy, element_type, main_type, operation_in
