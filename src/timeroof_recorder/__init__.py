@@ -10,9 +10,15 @@ import atexit
 import sys
 
 from timeroof_recorder.instruments import FRAMEWORKS, instruments_of
-from timeroof_recorder.kept import posix, time
 from timeroof_recorder.log import Log, read_plan
-from timeroof_recorder.process import WAITING, Ignoring, after_import, is_main_interpreter
+from timeroof_recorder.process import (
+    WAITING,
+    Ignoring,
+    after_import,
+    is_main_interpreter,
+    posix,
+    time,
+)
 from timeroof_recorder.watching import Namesake, activate, active, deactivate, step, taken_out
 
 TYPE_CHECKING = False

@@ -9,9 +9,8 @@ import atexit
 import sys
 
 from timeroof_recorder.instruments import FRAMEWORKS, instruments_of
-from timeroof_recorder.kept import posix
 from timeroof_recorder.marks import Marks
-from timeroof_recorder.process import Ignoring, after_import, trace_ignored
+from timeroof_recorder.process import Ignoring, after_import, posix, trace_ignored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ and describes ops. Everything that crosses is plain data (numbers, text, bytes, 
 dicts), as it is written to a file and read by another process.
 """
 
-from timeroof_recorder.kept import time
+from timeroof_recorder.process import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

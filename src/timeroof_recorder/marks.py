@@ -2,8 +2,7 @@
 
 import _thread
 
-from timeroof_recorder.kept import time
-from timeroof_recorder.process import is_running
+from timeroof_recorder.process import is_running, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

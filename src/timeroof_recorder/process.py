@@ -1,4 +1,5 @@
-"""The process that is the program's too: errors that stay with us, signals, wrapped functions.
+"""The process that is the program's too: clocks as they were, errors that stay with us, signals,
+wrapped functions.
 
 Only what is compiled into the interpreter is imported here: a file of the program's that bears
 the name of a library module is never ours to run.
@@ -7,22 +8,39 @@ the name of a library module is never ours to run.
 import _signal  # type: ignore[import-not-found]
 import _thread
 import _weakref
+import posix as _posix
 import sys
-
-from timeroof_recorder.kept import posix
+import time as _time
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
     Call = Callable[..., object]
-if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import FrameType
     from typing import NoReturn
 
     from timeroof_recorder.log import Log
+
+
+if TYPE_CHECKING:
+    import posix
+    import time
+else:
+    _Copy = type(sys.implementation)
+    posix, time = _Copy(**vars(_posix)), _Copy(**vars(_time))
+
+__all__ = ["posix", "time"]
+
+
+# The process that is the program's too: errors that stay with us, signals, wrapped functions.
+#
+# Only what is compiled into the interpreter is imported here: a file of the program's that bears
+# the name of a library module is never ours to run.
+
 
 _SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 

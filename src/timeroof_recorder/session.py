@@ -7,15 +7,27 @@ what they give.
 import _thread
 import sys
 
-from timeroof_recorder.calibration import Calibration
-from timeroof_recorder.clocks import Clocks, Pace, cpus_ns, page_faults, queued_ns, threads_times
+from timeroof_recorder.clocks import (
+    Calibration,
+    Clocks,
+    Pace,
+    cpus_ns,
+    page_faults,
+    queued_ns,
+    threads_times,
+)
 from timeroof_recorder.instruments import EventFile, Events, Instruments
-from timeroof_recorder.kept import posix, time
-from timeroof_recorder.log import Log
+from timeroof_recorder.log import VARYING, Log, StepLog
 from timeroof_recorder.marks import MANUAL, WINDOW, Marks
-from timeroof_recorder.process import Ignoring, Uninterrupted, is_from_handler, trace_ignored
+from timeroof_recorder.process import (
+    Ignoring,
+    Uninterrupted,
+    is_from_handler,
+    posix,
+    time,
+    trace_ignored,
+)
 from timeroof_recorder.schedule import INSTRUMENTED, RECORDING, UNTOUCHED, Kinds, Pass, Schedule
-from timeroof_recorder.steplog import VARYING, StepLog
 from timeroof_recorder.watching import deactivate
 
 TYPE_CHECKING = False

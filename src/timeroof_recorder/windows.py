@@ -10,9 +10,8 @@ import _signal  # type: ignore[import-not-found]
 import _thread
 import sys
 
-from timeroof_recorder.kept import time
 from timeroof_recorder.marks import WINDOW
-from timeroof_recorder.process import Ignoring
+from timeroof_recorder.process import Ignoring, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

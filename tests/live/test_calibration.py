@@ -23,10 +23,10 @@ from timeroof.live.calibration import (
 )
 from timeroof.live.recording import TimedStep
 from timeroof.live.records import process_of
-from timeroof_recorder.calibration import Calibration, Rounds
+from timeroof_recorder.clocks import Calibration, Rounds
 from timeroof_recorder.log import Log, records
+from timeroof_recorder.torch.beside import close_ops
 from timeroof_recorder.torch.session_instruments import TorchInstruments
-from timeroof_recorder.torch.small_programs import close_ops
 
 COSTS = st.builds(EventCost, st.floats(0, 1e4), st.floats(0, 1e3))
 

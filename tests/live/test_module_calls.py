@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 
 from timeroof_recorder.marks import Marks  # noqa: E402
 from timeroof_recorder.torch import session_instruments  # noqa: E402
-from timeroof_recorder.torch.module_calls import watch_calls  # noqa: E402
+from timeroof_recorder.torch.calls import watch_calls  # noqa: E402
 from timeroof_recorder.torch.session_instruments import TorchInstruments  # noqa: E402
 
 

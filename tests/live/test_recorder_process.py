@@ -29,7 +29,7 @@ def test_at_the_first_line_only_the_recorder_is_loaded(folder: Path) -> None:
         [sys.executable, "train.py"], cwd=folder, capture_output=True, text=True, check=True
     ).stdout.split()
     loaded = set(run(folder, "train.py").stdout.split()) - set(alone)
-    names = ("instruments", "kept", "log", "process", "xspace")
+    names = ("instruments", "log", "process", "watching")
     ours = {f"timeroof_recorder.{name}" for name in names}
     assert loaded <= {"timeroof_recorder", "atexit", *ours}
     assert "timeroof_recorder" in loaded

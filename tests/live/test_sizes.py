@@ -17,7 +17,7 @@ from timeroof.live.kind import changed_sizes, mind_sizes, nearer_to_last
 from timeroof.live.recording import Described, Recording, TensorSeen, TimedStep
 from timeroof.views.run_summary import _why_no_line
 from timeroof_recorder.schedule import Pass, Schedule
-from timeroof_recorder.torch.primitives import PrintedByC
+from timeroof_recorder.torch.timing import PrintedByC
 
 
 def op(name: str, *shape: int, thread: int = 1, scope: int = 0) -> Described:

@@ -24,7 +24,7 @@ from timeroof.live.recording import Recording
 from timeroof_recorder import activate, active, deactivate
 from timeroof_recorder.instruments import FRAMEWORKS
 from timeroof_recorder.process import after_import, is_loaded, mind_forks
-from timeroof_recorder.several import Several
+from timeroof_recorder.watching import Several
 
 if TYPE_CHECKING:
     from types import TracebackType

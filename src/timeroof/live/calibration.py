@@ -14,7 +14,7 @@ from timeroof.core.files import keep_bytes, regular_bytes
 from timeroof.live.recording import TimedStep
 from timeroof.live.running import event_costs_file, kept_figures, this_machine
 from timeroof.model.stats import median_error
-from timeroof_recorder.calibration import CLOSE, FAR
+from timeroof_recorder.clocks import CLOSE, FAR
 
 # Rounds that do.
 LEAST_ROUNDS = 4

@@ -32,7 +32,7 @@ from timeroof.live.kinds import (
 )
 from timeroof.live.recording import CleanStep, Described, Recording, TimedStep
 from timeroof.live.records import Payload, ProcessSeen
-from timeroof_recorder.calibration import CLOSE
+from timeroof_recorder.clocks import CLOSE
 from timeroof_recorder.marks import FORWARD, OPTIMIZER, PATIENCE, WINDOW
 from timeroof_recorder.schedule import UNSETTLED, UNTOUCHED, Pass
 

@@ -16,15 +16,24 @@ from timeroof_recorder.marks import Marks
 from timeroof_recorder.process import KERAS, Ignoring, after_import, keras_backend, step_aside, wrap
 from timeroof_recorder.schedule import Pass
 from timeroof_recorder.seen import plain
-from timeroof_recorder.torch import names, small_programs
-from timeroof_recorder.torch.beginnings import Beginnings
-from timeroof_recorder.torch.compiled_code import beside_dynamo, missing_compiler
-from timeroof_recorder.torch.describing import Describing, cannot_describe, tensors_and_modules
-from timeroof_recorder.torch.inductor.hooks import Workshop
-from timeroof_recorder.torch.module_calls import CallCounts, watch_calls
-from timeroof_recorder.torch.primitives import PrimitivePass
+from timeroof_recorder.torch import names
+from timeroof_recorder.torch.beside import (
+    Beginnings,
+    beside_dynamo,
+    close_ops,
+    missing_compiler,
+    ops_apart,
+)
+from timeroof_recorder.torch.calls import CallCounts, watch_calls
+from timeroof_recorder.torch.describing import (
+    Describing,
+    Workshop,
+    cannot_describe,
+    tensors_and_modules,
+)
 from timeroof_recorder.torch.timing import (
     DevicePass,
+    PrimitivePass,
     Timing,
     device_activities,
     is_profiling,
@@ -348,7 +357,7 @@ class TorchInstruments(Instruments):
 
     def small_programs(self) -> tuple[Callable[[], None], Callable[[], None]]:
         """Close ops, and ops with kernels between them, both with one thread."""
-        return small_programs.close_ops(), small_programs.ops_apart()
+        return close_ops(), ops_apart()
 
     def forked(self) -> None:
         """The profiler's threads are the parent's: C++ would wait for them at the end for ever.

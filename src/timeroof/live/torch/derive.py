@@ -16,7 +16,7 @@ from timeroof.live.calls import Counted, count_calls
 from timeroof.live.recording import CompiledKernel, Described
 from timeroof.work import Tensor
 from timeroof.work.call import Unrecorded
-from timeroof_recorder.torch.compiled_code import is_view
+from timeroof_recorder.torch.beside import is_view
 from timeroof_recorder.torch.names import ENGINE, is_glue
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from timeroof.work import Cost, count
 from timeroof.work.call import Call, input_shape
 from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.onednn import call_from_onednn
-from timeroof_recorder.torch.primitives import TIMESTAMP
+from timeroof_recorder.torch.timing import TIMESTAMP
 
 # A smaller rest of an op beside its primitives is within what two clocks differ by.
 LEAST_REST = 0.2

@@ -27,8 +27,7 @@ from timeroof.study.worker.results import result_of
 from timeroof.study.worker.sampling import Entrant, Sampled
 from timeroof.study.worker.torch_passes import Context, Runnable, runnable
 from timeroof.study.worker.turns import Turns
-from timeroof_recorder.torch.primitives import PrimitivePass
-from timeroof_recorder.torch.timing import Timing
+from timeroof_recorder.torch.timing import PrimitivePass, Timing
 
 TIMES_THE_CACHE = 2
 # Where nobody knows the cache: larger than any that is common.

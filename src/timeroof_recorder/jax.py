@@ -8,16 +8,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from timeroof_recorder.instruments import EventFile, Instruments, sizes_of
-from timeroof_recorder.jax.calls import Proxy, Watch, watch_functions
-from timeroof_recorder.jax.defined import Defined
-from timeroof_recorder.kept import posix, time
+from timeroof_recorder.jax_calls import Defined, Proxy, Watch, watch_functions
 from timeroof_recorder.marks import Marks
-from timeroof_recorder.process import Ignoring, after_import, step_aside, wrap
+from timeroof_recorder.process import Ignoring, after_import, posix, step_aside, time, wrap
 from timeroof_recorder.schedule import Pass
 from timeroof_recorder.xspace import busy_ns, count_events
 
 if TYPE_CHECKING:
     from types import ModuleType
+
 
 BEGIN, FINISH = "timeroof#begin", "timeroof#finish"
 _COMPILING = "/jax/core/compile/"
@@ -363,3 +362,8 @@ def _loop(jax: Any, side: int) -> Callable[[], None]:
         jax.block_until_ready(call(program, given))
 
     return run
+
+
+def make() -> Instruments:
+    """The instruments of JAX, which has been imported."""
+    return JaxInstruments()

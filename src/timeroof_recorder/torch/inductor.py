@@ -1,4 +1,4 @@
-"""One compiled kernel: its work and the buffers it touches, taken from Inductor's scheduler."""
+"""What a kernel of Inductor's computes, from its loops, as it is compiled."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from timeroof_recorder.seen import (
     LoopOp,
     TensorSeen,
 )
-from timeroof_recorder.torch.compiled_code import is_view
-from timeroof_recorder.torch.lines import libraries, shown_path
+from timeroof_recorder.torch.beside import is_view
+from timeroof_recorder.torch.calls import libraries, shown_path
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from torch._inductor.graph import GraphLowering
     from torch._inductor.scheduler import BaseSchedulerNode
     from torch.fx import Graph, Node
+
 
 # What a kernel of Inductor computes: the operations of its loops, and how often each runs.
 #

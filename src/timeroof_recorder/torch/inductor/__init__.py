@@ -1,1 +1,0 @@
-"""torch.compile'd programs: what Inductor puts into each kernel, kept when it compiles."""
