@@ -7,16 +7,16 @@ import sys
 
 PROGRAM = """
 import os, signal, weakref
-from timeroof.cli import process
-process.take_over()
+from timeroof.cli import main
+main.take_over()
 class Thing: pass
 thing = Thing()
 held = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGTERM))
 del thing
 try:
-    process.stop_if_pressed()
+    main.stop_if_pressed()
 except KeyboardInterrupt:
-    raise SystemExit(process.interrupt_code())
+    raise SystemExit(main.interrupt_code())
 """
 
 
