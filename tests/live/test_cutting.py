@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from timeroof.live.accounting import account, exclusive, middle_half
-from timeroof.live.alignment import align
 from timeroof.live.building import share_faults
 from timeroof.live.memory import Lives, completion_order
-from timeroof.live.recording import Described, EventName, TensorSeen, TimedStep
+from timeroof.live.recording import Described, EventName, TensorSeen, TimedStep, align
 from timeroof.live.rows import timeline
 from timeroof_recorder.schedule import INSTRUMENTED, UNTOUCHED, Pass, Schedule
 from timeroof_recorder.torch.names import cause_of_name, phase_of_name

@@ -18,7 +18,7 @@ from timeroof.core.report import Report
 from timeroof.live.building import why_nothing
 from timeroof.live.costing import stated
 from timeroof.live.recording import Described, ExternCall, GraphSeen, Recording, TensorSeen
-from timeroof.live.torch.framework import folded
+from timeroof.live.torch import folded
 from timeroof.views.overview import overview
 from timeroof.views.page import html_page
 from timeroof.views.run_summary import print_run

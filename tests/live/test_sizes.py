@@ -12,9 +12,8 @@ import polars as pl
 import pytest
 
 from timeroof.core.shapes import SHAPE
-from timeroof.live.alignment import pairs
 from timeroof.live.kind import changed_sizes, mind_sizes, nearer_to_last
-from timeroof.live.recording import Described, Recording, TensorSeen, TimedStep
+from timeroof.live.recording import Described, Recording, TensorSeen, TimedStep, pairs
 from timeroof.views.run_summary import _why_no_line
 from timeroof_recorder.schedule import Pass, Schedule
 from timeroof_recorder.torch.timing import PrintedByC

@@ -7,7 +7,7 @@ import pytest
 
 from timeroof.read.events import kernel_kind
 from timeroof.read.nvidia.nvprof_profile import kind_of_name
-from timeroof.read.torch.collectives import is_collective
+from timeroof.read.torch.events import is_collective
 
 TALKS = (
     "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from timeroof.read.amd.counters import amounts_of, is_useful, merge_channels, with_amounts
-from timeroof.read.amd.passes import join_passes, lend_counters, mark_lent, wide
+from timeroof.read.amd.counters import (
+    amounts_of,
+    is_useful,
+    join_passes,
+    lend_counters,
+    mark_lent,
+    merge_channels,
+    wide,
+    with_amounts,
+)
 from timeroof.read.amd.rocprof_csv import same_counts_note
 
 PRECISIONS = ("F16", "F32", "F64")

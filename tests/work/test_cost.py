@@ -205,7 +205,7 @@ def test_a_stated_cost_may_fail_or_leave_things_out() -> None:
 
 def test_a_fallback_helps_where_there_is_no_formula() -> None:
     pytest.importorskip("torch")
-    from timeroof.live.torch.derive import derive
+    from timeroof.live.torch import derive
 
     found = count(Call.of("aten::igamma", X, X), derive)
     assert (found.flops, found.bytes, found.origin) == (32, 384, "modelled")

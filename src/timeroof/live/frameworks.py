@@ -123,9 +123,9 @@ def _value(value: object) -> object:
 
 # Frameworks that have a folder here, whose module has `make()`.
 HOMES = {
-    "torch": "timeroof.live.torch.framework",
-    "jax": "timeroof.live.jax.framework",
-    "tensorflow": "timeroof.live.tensorflow.framework",
+    "torch": "timeroof.live.torch",
+    "jax": "timeroof.live.jax",
+    "tensorflow": "timeroof.live.tensorflow",
 }
 
 

@@ -12,8 +12,7 @@ from itertools import zip_longest
 from statistics import median
 from typing import NamedTuple
 
-from timeroof.live.alignment import pairs
-from timeroof.live.recording import OP_SCOPE, Described, Recording, TimedStep, tensors_in
+from timeroof.live.recording import OP_SCOPE, Described, Recording, TimedStep, pairs, tensors_in
 from timeroof_recorder.schedule import INSTRUMENTED, UNSETTLED, UNTOUCHED, Pass
 
 OTHER, WARM_UP = "other steps", "warm-up"

@@ -15,12 +15,21 @@ from timeroof.core.profile import TIMELINE_COLUMNS
 from timeroof.core.shapes import SHAPE, Shape
 from timeroof.core.vocabulary import IdleCause
 from timeroof.live.accounting import GAP, Account, Floats
-from timeroof.live.alignment import NO_MATCH, align, align_recurring, contexts_of
 from timeroof.live.calls import Counted, dtype_of
 from timeroof.live.costing import stated
 from timeroof.live.frameworks import Context
 from timeroof.live.memory import Traffic
-from timeroof.live.recording import OP_SCOPE, USER_SCOPE, CompiledKernel, Described, Ints
+from timeroof.live.recording import (
+    NO_MATCH,
+    OP_SCOPE,
+    USER_SCOPE,
+    CompiledKernel,
+    Described,
+    Ints,
+    align,
+    align_recurring,
+    contexts_of,
+)
 from timeroof.model.stats import spread
 from timeroof.work.call import input_shape
 from timeroof.work.cost import Cost, amounts as amounts_of

@@ -8,8 +8,14 @@ import numpy as np
 
 from timeroof.live.calls import count_calls
 from timeroof.live.recording import tensors_in
-from timeroof.live.tensorflow.graph import Graph, Node, NodeRun, described_graph, parse_shapes
-from timeroof.live.tensorflow.graphdef import graph_of
+from timeroof.live.tensorflow.graph import (
+    Graph,
+    Node,
+    NodeRun,
+    described_graph,
+    graph_of,
+    parse_shapes,
+)
 from timeroof.live.tensorflow.ops import described_op, plain_op, tensor_seen
 from timeroof.live.tensorflow.steps import GraphOp, exchanges
 from timeroof.live.xla.steps import Kernel, Level, XlaStep

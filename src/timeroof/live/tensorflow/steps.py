@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from timeroof.live.frameworks import FilePass
 from timeroof.live.recording import Ints, TimedStep
-from timeroof.live.tensorflow.graph import Graph, NodeRun, parse_shapes
-from timeroof.live.tensorflow.graphdef import graphs_in
+from timeroof.live.tensorflow.graph import Graph, NodeRun, graphs_in, parse_shapes
 from timeroof.live.tensorflow.ops import is_exchange, plain_op
 from timeroof.live.xla.steps import Kernel, Level, XlaStep, read_steps
 from timeroof.read.xla.space import Event, Line

@@ -11,10 +11,9 @@ import numpy as np
 
 from timeroof.core.machine import Machine
 from timeroof.live import memory
-from timeroof.live.alignment import pairs
 from timeroof.live.calls import Counted, count_calls
 from timeroof.live.memory import Traffic, traffic_of
-from timeroof.live.recording import OP_SCOPE, Described, Recording
+from timeroof.live.recording import OP_SCOPE, Described, Recording, pairs
 from timeroof.live.tensorflow.graph import Graph, Node, NodeRun, described_graph
 from timeroof.live.tensorflow.ops import (
     ALIASES,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from timeroof.live.calls import call_of
 from timeroof.live.frameworks import Context
 from timeroof.live.recording import BACKWARD_SCOPE, OP_SCOPE, Described, TensorSeen, tensors_in
-from timeroof.read.torch.execution_nodes import TENSOR, Node, Side, decoded, nodes_of
+from timeroof.read.torch.execution_trace import TENSOR, Node, Side, decoded, nodes_of
 from timeroof.work.cost import Cost
 from timeroof.work.counting import stated_cost
 from timeroof_recorder.torch.names import MODULE, SOURCE, phase_of_name

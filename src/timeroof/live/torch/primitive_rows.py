@@ -14,9 +14,16 @@ import polars as pl
 from timeroof.core.machine import DRAM, Machine
 from timeroof.core.shapes import SHAPE
 from timeroof.live.accounting import Account, account
-from timeroof.live.alignment import NO_MATCH, align
 from timeroof.live.memory import caches_above
-from timeroof.live.recording import Described, Ints, PrimitiveSeen, PrimitiveStep, Recording
+from timeroof.live.recording import (
+    NO_MATCH,
+    Described,
+    Ints,
+    PrimitiveSeen,
+    PrimitiveStep,
+    Recording,
+    align,
+)
 from timeroof.live.rows import Rows
 from timeroof.read.onednn import MOVERS, parse_execution
 from timeroof.work import Cost, count

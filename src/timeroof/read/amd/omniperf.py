@@ -10,8 +10,13 @@ import polars as pl
 from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile
 from timeroof.read.amd import rocprof_csv
-from timeroof.read.amd.counters import is_useful
-from timeroof.read.amd.passes import KEYS, OCCURRENCE, UNDER_COUNTERS, number_occurrences
+from timeroof.read.amd.counters import (
+    KEYS,
+    OCCURRENCE,
+    UNDER_COUNTERS,
+    is_useful,
+    number_occurrences,
+)
 from timeroof.read.csv import Header, Names, find_header, read_table
 from timeroof.read.events import Whole
 from timeroof.read.formats import ReadOptions, source_of

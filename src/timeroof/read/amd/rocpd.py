@@ -8,7 +8,7 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.amd.passes import copies_of, profile_of_run, summed_instances, wide
+from timeroof.read.amd.counters import copies_of, profile_of_run, summed_instances, wide
 from timeroof.read.events import Whole, kernel_kind
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.open import Input

@@ -12,7 +12,7 @@ import polars as pl
 from timeroof.core.errors import InputError, Note
 from timeroof.core.profile import Profile, Source
 from timeroof.read import csv
-from timeroof.read.amd import passes
+from timeroof.read.amd import counters as amd
 from timeroof.read.amd.counters import amd_name
 from timeroof.read.events import SUMMARY, Whole, kernel_kind, one_device, profile_of, shown_list
 from timeroof.read.formats import ReadOptions, source_of
@@ -134,7 +134,7 @@ def read_copies(entry: Entry, header: csv.Header) -> pl.DataFrame:
         _optional(table, "Correlation_Id").alias("correlation"),
         pl.lit(None, pl.Int64).alias("size"),
     )
-    return passes.copies_of(raw, 0)
+    return amd.copies_of(raw, 0)
 
 
 def read_calls(entry: Entry, header: csv.Header) -> pl.DataFrame:
@@ -212,7 +212,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
     if COPIES in tables:
         whole = Whole(source, None, (UNKNOWN_COPIES,))
         copies = [read_copies(*copy) for copy in tables[COPIES]]
-        return passes.profile_of_run([], None, copies, None, whole)
+        return amd.profile_of_run([], None, copies, None, whole)
     what = "calls of the host" if CALLS in tables else "the machine's agents"
     advice = "name the run's *_kernel_trace.csv, or the folder with all its files"
     raise InputError(f"lists {what} and no kernels", found.name, advice)
@@ -223,8 +223,8 @@ def _traced(tables: Tables, found: Input, source: Source) -> Profile:
     traces, notes = _one_run(tables[KERNELS], found)
     names = _device_names(tables)
     kernels = [read_kernels(*trace, n, names) for n, trace in enumerate(traces)]
-    runs = [passes.wide(read_counters(*table)) for table in tables.get(COUNTERS, [])]
-    counters = passes.join_passes(runs) if runs else None
+    runs = [amd.wide(read_counters(*table)) for table in tables.get(COUNTERS, [])]
+    counters = amd.join_passes(runs) if runs else None
     copies = [_with_device(read_copies(*copy), names) for copy in tables.get(COPIES, [])]
     if any(c.height for c in copies):
         notes.append(UNKNOWN_COPIES)
@@ -232,7 +232,7 @@ def _traced(tables: Tables, found: Input, source: Source) -> Profile:
     # Calls do not say of which process they are.
     joined = pl.concat(calls, how="vertical_relaxed") if calls and len(traces) == 1 else None
     whole = Whole(source, None, tuple(notes))
-    return passes.profile_of_run(kernels, counters, copies, joined, whole)
+    return amd.profile_of_run(kernels, counters, copies, joined, whole)
 
 
 def _counted(tables: Tables, source: Source) -> Profile:
@@ -241,8 +241,8 @@ def _counted(tables: Tables, source: Source) -> Profile:
     base = max(runs, key=lambda run: run["dispatch"].n_unique())
     dispatches = base.unique("dispatch", keep="first", maintain_order=True)
     dispatches = dispatches.drop("dispatch", "counter", "value")
-    counters = passes.join_passes([passes.wide(run) for run in runs])
-    events, notes = passes.counted(dispatches, counters)
+    counters = amd.join_passes([amd.wide(run) for run in runs])
+    events, notes = amd.counted(dispatches, counters)
     kept = ("flop/", "byte/", "label.", "origin.", "sum.")
     events = events.select(
         pl.lit("kernel").alias("kind"),
@@ -251,7 +251,7 @@ def _counted(tables: Tables, source: Source) -> Profile:
         *(c for c in events.columns if c.startswith(kept)),
     )  # fmt: skip
     events = _with_device(events, _device_names(tables))
-    return profile_of(events, Whole(source, None, (*notes, passes.UNDER_COUNTERS), has_gaps=False))
+    return profile_of(events, Whole(source, None, (*notes, amd.UNDER_COUNTERS), has_gaps=False))
 
 
 def _one_run(traces: list[Found], found: Input) -> tuple[list[Found], list[str]]:

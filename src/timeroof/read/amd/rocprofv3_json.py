@@ -10,7 +10,7 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
-from timeroof.read.amd import passes
+from timeroof.read.amd import counters as amd
 from timeroof.read.events import Whole, kernel_kind
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.open import Entry, Input
@@ -223,7 +223,7 @@ def _counters(process: _Process) -> pl.DataFrame:
         rows += [(*of_dispatch, counters.get(v.counter_id.handle), v.value) for v in record.records]
     texts = dict.fromkeys(("dispatch", "counter"), pl.String)
     schema = {"name": pl.String, "grid": pl.Int64, **texts, "value": pl.Float64}
-    return passes.summed_instances(pl.DataFrame(rows, schema=schema, orient="row"))
+    return amd.summed_instances(pl.DataFrame(rows, schema=schema, orient="row"))
 
 
 def _copies(process: _Process, number: int) -> pl.DataFrame:
@@ -239,7 +239,7 @@ def _copies(process: _Process, number: int) -> pl.DataFrame:
         rows.append((way, *times, *place, r.correlation_id.internal, r.bytes))
     names = ("start_ns", "end_ns", "gpu", "device", "stream", "correlation")
     schema = {"way": pl.String, **{n: _EVENT[n] for n in names}, "size": pl.Int64}
-    return passes.copies_of(pl.DataFrame(rows, schema=schema, orient="row"), number)
+    return amd.copies_of(pl.DataFrame(rows, schema=schema, orient="row"), number)
 
 
 def _gpu_of(ends: Iterable[_Agent | None]) -> _Agent | None:
@@ -286,14 +286,14 @@ def read(found: Input, options: ReadOptions) -> Profile:
     notes: tuple[str, ...] = ()
     if not kernels and counted:
         kernels = [_kernels(p, _counted(p), n) for n, p in processes]
-        notes = (passes.UNDER_COUNTERS,)
+        notes = (amd.UNDER_COUNTERS,)
     if not kernels and not any(c.height for c in copies):
         raise InputError("has no kernel dispatches", found.name, "record with --kernel-trace")
     command = " ".join(processes[0][1].metadata.command) or None
     source = source_of("rocprofv3", found, command=command)
     calls = pl.concat([_calls(p, n) for n, p in processes])
-    counters = passes.wide(pl.concat(counted)) if counted else None
-    return passes.profile_of_run(kernels, counters, copies, calls, Whole(source, None, notes))
+    counters = amd.wide(pl.concat(counted)) if counted else None
+    return amd.profile_of_run(kernels, counters, copies, calls, Whole(source, None, notes))
 
 
 def _decoded(entry: Entry) -> list[_Process]:

@@ -18,8 +18,8 @@ from timeroof.core.profile import Profile, Source
 from timeroof.core.vocabulary import IdleCause
 from timeroof.read.events import COPY_OVER, COPY_WITHIN, Whole, kernel_kind, profile_of
 from timeroof.read.idle import Bools, Floats, Ints, Union
-from timeroof.read.torch.collectives import Signature
 from timeroof.read.torch.contexts import DATA, PHASE_NAMES, Contexts, module_paths, walk
+from timeroof.read.torch.events import Signature
 from timeroof.read.torch.links import op_phases
 from timeroof.read.torch.rows import (
     recorded_calls,

@@ -23,7 +23,7 @@ from timeroof.core.errors import DamagedError, InputError, Note
 from timeroof.read.formats import Progress
 from timeroof.read.open import Entry
 from timeroof.read.text import encoding_of
-from timeroof.read.torch.events import Event
+from timeroof.read.torch.events import DECODE_ERRORS, Event
 
 # Find the elements of a JSON array in text, aware of strings, without decoding them.
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
@@ -82,7 +82,6 @@ BETWEEN = re.compile(rb"\}\s*,\s*\{")
 # A value of an event may hold ``},{``: so many pieces are put together again.
 _MAX_JOINED = 8
 
-DECODE_ERRORS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 decode_events = msgspec.json.Decoder(list[Event]).decode
 _decode_event = msgspec.json.Decoder(Event).decode
 

@@ -25,7 +25,7 @@ from timeroof.read.idle import seconds_by_cause
 from timeroof.read.open import Input
 from timeroof.read.text import encoding_of
 from timeroof.read.torch import rows as row_maker
-from timeroof.read.torch.autograd import exchange
+from timeroof.read.torch.contexts import exchange
 from timeroof.read.torch.host import (
     DISPATCH_ROWS,
     HOST_ROWS,

@@ -15,8 +15,8 @@ from timeroof.model.stats import spread_of
 from timeroof.read.events import copy_bytes
 from timeroof.read.idle import CAUSES, Ints
 from timeroof.read.torch import links as linking
-from timeroof.read.torch.collectives import Message, Signature, is_collective, message, signature
 from timeroof.read.torch.contexts import PHASE_NAMES, Contexts, module_paths, walk
+from timeroof.read.torch.events import Message, Signature, is_collective, message, signature
 from timeroof.read.torch.tables import COLLECTIVE, COPY, KERNEL, KIND_NAMES, NONE, Codes, Trace
 from timeroof.work.call import Call
 from timeroof.work.parts import part_of

@@ -21,8 +21,7 @@ from msgspec.structs import replace
 from timeroof.core.errors import Note
 from timeroof.read.idle import Floats
 from timeroof.read.torch import events as ev
-from timeroof.read.torch.events import Event
-from timeroof.read.torch.json_stream import DECODE_ERRORS
+from timeroof.read.torch.events import DECODE_ERRORS, Event
 
 # Texts and other values as small numbers, so that columns of millions stay small.
 NONE = -1
@@ -259,10 +258,10 @@ _device_args = _decoder(ev.DeviceArgs, ev.NO_DEVICE_ARGS)
 _plain_args = _decoder(ev.PlainArgs, ev.NO_PLAIN_ARGS)
 
 
-def _collective(trace: Trace, args: ev.Message) -> int:
+def _collective(trace: Trace, args: ev.MessageArgs) -> int:
     if args.collective is None:
         return NONE
-    values = [getattr(args, name) for name in ev.Message.__struct_fields__]
+    values = [getattr(args, name) for name in ev.MessageArgs.__struct_fields__]
     return trace.collectives[tuple(v if isinstance(v, int | float | str) else None for v in values)]
 
 

@@ -12,7 +12,7 @@ from timeroof.live.calls import Counted
 from timeroof.live.memory import all_ranges, caches_above, completion_order
 from timeroof.live.recording import Described, TensorSeen
 from timeroof.live.rows import launches_of, matrix_units
-from timeroof.live.torch.derive import count_ops
+from timeroof.live.torch import count_ops
 from timeroof.live.torch.describing import described_from_json
 from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.locality.accesses import Accesses, Range

@@ -12,7 +12,7 @@ from typing import Any
 
 from timeroof.core.errors import trace_ignored
 from timeroof.live.recording import Described, TensorSeen
-from timeroof.live.tensorflow import graphdef
+from timeroof.live.tensorflow import graph as tf_graph
 from timeroof.live.tensorflow.graph import Graph, NodeRun, described_graph, node_runs
 from timeroof.live.tensorflow.ops import ALIASES, described_op, plain_op, tensor_seen
 from timeroof.read.xla.space import planes
@@ -92,7 +92,7 @@ def collected(graphs: list[Graph]) -> Iterator[None]:
 
 def graph_of(definition: Any) -> Graph:
     """A graph as TensorFlow writes it (GraphDef), by the names of its nodes."""
-    return graphdef.graph_of(definition.SerializeToString())
+    return tf_graph.graph_of(definition.SerializeToString())
 
 
 class EagerOps:

@@ -12,7 +12,7 @@ from typing import Any
 from timeroof.core.machine import Machine
 from timeroof.live.recording import PrimitiveSeen
 from timeroof.live.rows import launches_of
-from timeroof.live.torch.derive import count_ops
+from timeroof.live.torch import count_ops
 from timeroof.live.torch.primitive_rows import primitives_in
 from timeroof.read.onednn import MOVERS
 from timeroof.study import kernel as k
