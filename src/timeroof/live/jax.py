@@ -1,6 +1,7 @@
 """How JAX's records are read: traces with compiled programs, so that no step needs to be described.
 
-Beside what its programs execute, a function is defined to do products: both are kept."""
+Beside what its programs execute, a function is defined to do products: both are kept.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What a run leaves behind: plain data about its steps, of whatever framework, without counting.
 
 Described ops and timed events are of different steps: which op is which event is told by the same
-names in the same order, per thread."""
+names in the same order, per thread.
+"""
 
 from __future__ import annotations
 

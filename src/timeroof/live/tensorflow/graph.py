@@ -3,7 +3,8 @@
 An event bears its node's name and the shapes of its inputs; the graph says which node made each
 of them. So every input gets the storage of the array that its maker wrote last, and every result
 the shape under which somebody read it. Graphs come from the wire: `GraphDef`, and the
-`RunMetadata` that a runtime collects."""
+`RunMetadata` that a runtime collects.
+"""
 
 from __future__ import annotations
 

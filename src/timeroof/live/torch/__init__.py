@@ -1,7 +1,8 @@
 """How torch's records are read: execution traces, marks of compiled code, oneDNN's primitives.
 
 Ops without a formula are asked of torch, which runs them on the meta device; the overload is chosen
-by schema: the first whose arguments fit."""
+by schema: the first whose arguments fit.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ a read that L1 asks of L2 is 128 bytes; with 64 a copy that streams through woul
 from L2 than from memory. FETCH_SIZE and WRITE_SIZE are defined as bytes / 1024.
 
 A chip counts a few things at a time, so profilers repeat the program. Runs are joined by kernel
-name, grid and occurrence (the n-th dispatch of that kernel), never by dispatch number."""
+name, grid and occurrence (the n-th dispatch of that kernel), never by dispatch number.
+"""
 
 from __future__ import annotations
 

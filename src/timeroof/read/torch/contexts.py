@@ -4,14 +4,16 @@ Frames of a thread nest. They are walked once in order of their start with a sta
 every frame takes over what its parent knows, so that a launch needs to ask only the
 frame on top of the stack.
 
-Autograd's nodes and the ops that made them complete one another's records, too. A node of the
-backward pass records the gradient that reaches it. Autograd insists that it has the shape of the forward op's result, so an op whose own record has gaps (a list
-of tensors, indices) learns the size of its result from its node. The other way round, a
-node of a custom function records nothing but that gradient: what it works on are the
-arguments that the function was called with.
+Autograd's nodes and the ops that made them complete one another's records, too. A node of
+the backward pass records the gradient that reaches it. Autograd insists that it has the
+shape of the forward op's result, so an op whose own record has gaps (a list of tensors,
+indices) learns the size of its result from its node. The other way round, a node of a custom
+function records nothing but that gradient: what it works on are the arguments that the
+function was called with.
 
 An op and its node share a sequence number: the op that began last with a number made
-the node with that number. FBGEMM's lookups have none and are found between the numbers."""
+the node with that number. FBGEMM's lookups have none and are found between the numbers.
+"""
 
 from __future__ import annotations
 

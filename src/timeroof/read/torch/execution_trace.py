@@ -3,7 +3,8 @@
 Files are read with this, and what a live run describes. Torch writes names and texts unescaped,
 and numbers that JSON does not have. Every node begins with a line of its number, its name and its
 parent, and has one line each for inputs, outputs and attributes: so names can be told from what
-surrounds them, and a node whose tensors cannot be read still has its place among the others."""
+surrounds them, and a node whose tensors cannot be read still has its place among the others.
+"""
 
 from __future__ import annotations
 
