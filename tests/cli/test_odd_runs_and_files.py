@@ -138,6 +138,9 @@ def test_most_unknown_is_said_aloud(
         ["check", "GOOD", "--rule", "phase=backward:time<…"],
         ["explain", "TEXT"],
         ["explain", "FOLDER"],
+        ["read", "CIRCLE"],
+        ["compare", "CIRCLE", "GOOD"],
+        ["whatif", "GOOD", "--machine", "CIRCLE"],
     ],
 )
 def test_wrong_files_and_names_are_one_line_and_code_2(
@@ -151,8 +154,10 @@ def test_wrong_files_and_names_are_one_line_and_code_2(
     text, folder = tmp_path / "notes.txt", tmp_path / "folder"
     text.write_text("dear diary", encoding="utf-8")
     folder.mkdir()
+    circle = tmp_path / "circle.toml"
+    circle.symlink_to(circle)
     before = sorted(p.name for p in tmp_path.iterdir())
-    places = {"GOOD": odd["good"], "TEXT": text, "FOLDER": folder}
+    places = {"GOOD": odd["good"], "TEXT": text, "FOLDER": folder, "CIRCLE": circle}
     assert run(*(places.get(a, a) for a in arguments)) == 2
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -161,7 +162,8 @@ def _inputs(paths: list[Path], max_bytes: int) -> list[Input]:
     """What the paths hold; files named one by one make one input, folders one each."""
     if not paths:
         raise UsageError("no file is named", advice="name a file or folder to read")
-    if len({path.resolve() for path in paths}) < len(paths):
+    # Not Path.resolve: it raises where links lead in a circle, which opening tells in words.
+    if len({os.path.realpath(path) for path in paths}) < len(paths):
         raise UsageError("the same file is named twice", advice="name every file once")
     inputs = [_opened(path, max_bytes, several=len(paths) > 1) for path in paths]
     if len(inputs) == 1 or any(len(found.entries) != 1 for found in inputs):
