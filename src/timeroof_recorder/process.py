@@ -43,6 +43,8 @@ __all__ = ["posix", "time"]
 
 
 _SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
+# Python's own code in which threads wait for others.
+WAITS = ("threading.py", "queue.py", "_base.py", "selectors.py")
 
 
 def trace_ignored(what: str) -> None:
@@ -154,8 +156,9 @@ def wrap(owner: object, name: str, wrapper: "Call") -> "Callable[[], None]":
     def call(*args: object, **kwargs: object) -> object:
         return wrapper(original, *args, **kwargs)
 
-    for kept in ("__module__", "__name__", "__qualname__", "__doc__", "__wrapped__"):
-        if hasattr(original, kept):
+    for kept in ("__module__", "__name__", "__qualname__", "__doc__"):
+        # Methods of extensions may have other things there.
+        if isinstance(getattr(original, kept, None), str):
             setattr(call, kept, getattr(original, kept))
     call.__wrapped__ = original  # type: ignore[attr-defined]
 
