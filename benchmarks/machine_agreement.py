@@ -48,10 +48,9 @@ def watch(seconds: float) -> None:
     from timeroof.probe.cpu import ir as jit
     from timeroof.probe.cpu.bandwidth import levels_of, measure_point
     from timeroof.probe.cpu.crew import Crew
-    from timeroof.probe.cpu.features import read_features
     from timeroof.probe.cpu.streams import PATTERNS
     from timeroof.probe.cpu.threads import Team
-    from timeroof.probe.cpu.topology import read_topology
+    from timeroof.probe.cpu.topology import read_features, read_topology
 
     features, topology = read_features(jit.architecture(), jit.host_features()), read_topology()
     for cpus in dict.fromkeys([topology.cores[:1], topology.cores]):

@@ -31,10 +31,9 @@ from timeroof.probe.cpu import compute, ir, ir as jit
 from timeroof.probe.cpu.bandwidth import levels_of, measure_point
 from timeroof.probe.cpu.ceilings import limits_of
 from timeroof.probe.cpu.crew import Crew
-from timeroof.probe.cpu.features import find_microarchitecture, read_features
 from timeroof.probe.cpu.streams import BLOCK_BYTES, PATTERNS, Stream, compiled_stream
 from timeroof.probe.cpu.threads import Region, Team, Work
-from timeroof.probe.cpu.topology import read_topology
+from timeroof.probe.cpu.topology import find_microarchitecture, read_features, read_topology
 from timeroof.probe.sampling import Plan, Watch
 
 LEAST = {"fp64": 0.97, "fp32": 0.97, "l1": 0.95, "l2": 0.95, "l3": 0.90, "dram": 0.95}

@@ -14,7 +14,7 @@ from timeroof.core.machine import Ceiling
 from timeroof.core.profile import Profile, Source
 from timeroof.model.whatif.project import WhatIf, what_if
 from timeroof.views.compare_page import whatif_outputs
-from timeroof.views.pictures.whatif import bars_figure
+from timeroof.views.pictures.of_report import bars_figure
 from timeroof.views.whatif import OUTSIDE, WITHOUT_IDLE, print_whatif, split_seconds
 
 WAITING = [{**row, "idle_before_s": 7.0} for row in (COMPUTE, MEMORY, LAUNCH)]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.probe.cpu.features import read_features
 from timeroof.probe.cpu.reduced import describe_without_torch, resource_of
+from timeroof.probe.cpu.topology import read_features
 
 from .fake_system import write
 

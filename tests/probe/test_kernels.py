@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 
 from timeroof.probe.cpu import compute, compute as ir_compute, ir, ir as jit, streams as ir_memory
-from timeroof.probe.cpu.bandwidth import Setup, measure_point
-from timeroof.probe.cpu.features import read_features
-from timeroof.probe.cpu.latency import ring_order, sample_faults, sample_walk
+from timeroof.probe.cpu.bandwidth import (
+    Setup,
+    measure_point,
+    ring_order,
+    sample_faults,
+    sample_walk,
+)
 from timeroof.probe.cpu.streams import PATTERNS, Stream, compiled_stream
 from timeroof.probe.cpu.threads import Region, Team, Work, regions
-from timeroof.probe.measurement import ProbeError, recorded
-from timeroof.probe.sampling import Plan
+from timeroof.probe.cpu.topology import read_features
+from timeroof.probe.sampling import Plan, ProbeError, recorded
 
 FEATURES = read_features(jit.architecture(), jit.host_features())
 TINY = Plan(sample_s=1e-5, least=2, most=2)

@@ -14,11 +14,10 @@ from timeroof.probe.cpu.ceilings import (
     widened,
 )
 from timeroof.probe.cpu.crew import Crew
-from timeroof.probe.cpu.features import TABLE, find_microarchitecture, read_features
 from timeroof.probe.cpu.streams import PATTERNS
 from timeroof.probe.cpu.threads import Team
-from timeroof.probe.measurement import Figure
-from timeroof.probe.sampling import Plan
+from timeroof.probe.cpu.topology import TABLE, find_microarchitecture, read_features
+from timeroof.probe.sampling import Figure, Plan
 
 ZEN4 = TABLE["znver4"]
 GHZ = 1e9

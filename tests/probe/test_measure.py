@@ -15,7 +15,7 @@ from timeroof.core.machine import check_machine, read_machine, write_machine
 from timeroof.probe import measure as door, measure as store
 from timeroof.probe.cpu.probe import CpuFindings, measure_cpu
 from timeroof.probe.cpu.topology import read_topology
-from timeroof.probe.measurement import Budget, Measurement, Steps
+from timeroof.probe.sampling import Budget, Measurement, Steps
 
 
 @pytest.fixture(scope="module")

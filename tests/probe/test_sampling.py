@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from timeroof.probe.measurement import Figure
-from timeroof.probe.sampling import LEAST_SAMPLES, Plan, Samples, calibrate, sample
+from timeroof.probe.sampling import LEAST_SAMPLES, Figure, Plan, Samples, calibrate, sample
 
 ONE_S = 1e-6
 

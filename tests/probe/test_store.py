@@ -11,7 +11,7 @@ from timeroof.core.machine import Ceiling, Machine
 from timeroof.probe import measure as door, measure as store
 from timeroof.probe.cpu.topology import is_virtual
 from timeroof.probe.measure import fingerprint, hardware, software
-from timeroof.probe.measurement import Budget, Measurement, Steps
+from timeroof.probe.sampling import Budget, Measurement, Steps
 
 from .test_levels import shape
 

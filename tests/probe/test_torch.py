@@ -9,12 +9,11 @@ import pytest
 
 from timeroof.core.machine import Machine, check_machine
 from timeroof.probe.cpu import reduced
-from timeroof.probe.cpu.features import read_features
 from timeroof.probe.cpu.reduced import measure_products
 from timeroof.probe.cpu.threads import Team
+from timeroof.probe.cpu.topology import read_features
 from timeroof.probe.launch import LaunchCost, TorchLaunches, launch_ceiling, timed
-from timeroof.probe.measurement import Figure, ProbeError
-from timeroof.probe.sampling import Plan
+from timeroof.probe.sampling import Figure, Plan, ProbeError
 from timeroof.probe.torch_device import Settings, measure_device
 from timeroof.probe.torch_kernels import (
     PATTERNS,

@@ -14,9 +14,9 @@ from tests.hlo_messages import computation, contracted, hlo, instruction, module
 from tests.read import test_xplane as made
 from tests.recorded_data import DATA
 from timeroof.read.xla.space import planes
+from timeroof.work.hlo import CONTAINERS, FREE
 from timeroof.work.hlo.buffers import Buffers
 from timeroof.work.hlo.cost import Program
-from timeroof.work.hlo.opcodes import CONTAINERS, FREE
 from timeroof.work.hlo.proto import Instruction, read_hlo
 from timeroof.work.locality.accesses import Accesses
 from timeroof.work.locality.ideal import ideal_traffic

@@ -19,7 +19,7 @@ from tests.conftest import make_machine
 from timeroof.core.machine import Ceiling, MemoryLevel, machine_toml
 from timeroof.probe import measure as kept_measurements
 from timeroof.probe.measure import current_fingerprint
-from timeroof.probe.measurement import Measurement
+from timeroof.probe.sampling import Measurement
 
 pytest.importorskip("torch")
 

@@ -27,10 +27,9 @@ from timeroof.views.compare_page import (
     write_output,
 )
 from timeroof.views.page.payload import first_level
-from timeroof.views.pictures.arrows import FASTER, MOST_ARROWS, SAME, Move, colour_of
-from timeroof.views.pictures.frame import themed_svg
-from timeroof.views.pictures.points import Unit
-from timeroof.views.pictures.whatif import bars_figure
+from timeroof.views.pictures.charts import FASTER, MOST_ARROWS, SAME, Move, colour_of
+from timeroof.views.pictures.frame import Unit, themed_svg
+from timeroof.views.pictures.of_report import bars_figure
 from timeroof.views.render import check_suffix
 
 HOSTILE = "</svg><script>alert(1)</script>|`*_[x](y) $a$ \x1b[31m\u202e"

@@ -18,9 +18,9 @@ from timeroof.views.page import html_page
 from timeroof.views.page.payload import first_level, run_payload
 from timeroof.views.parts import amounts_line
 from timeroof.views.pictures.ceilings import machine_roofline
+from timeroof.views.pictures.frame import Unit
 from timeroof.views.pictures.marks import say_what_is_missing
 from timeroof.views.pictures.of_report import report_figure
-from timeroof.views.pictures.points import Unit
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,7 @@ from timeroof.views.pictures import (
     time_plane,
 )
 from timeroof.views.pictures.charts import chart_points
-from timeroof.views.pictures.frame import LegendEntry, log_limits, short_number
-from timeroof.views.pictures.points import drawable
+from timeroof.views.pictures.frame import LegendEntry, drawable, log_limits, short_number
 
 ROOFS = Roofs("peak", 100.0, "DRAM", 10.0, launch_s=0.01)
 UNITS = [

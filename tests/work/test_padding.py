@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from timeroof.work import Call, Cost, Tensor, count
 from timeroof.work.call import UncountableError
 from timeroof.work.cost import amounts
-from timeroof.work.padding import real_taps
+from timeroof.work.shapes import real_taps
 
 
 def one_by_one(

@@ -178,7 +178,7 @@ def save(report: core_report.Report, path: str | Path) -> None:
 
 
 def _saved(report: core_report.Report, profile: Profile) -> SavedRun:
-    from timeroof.work.saved_calls import packed
+    from timeroof.read.saved_run import packed
 
     calls = packed(profile.calls)
     return SavedRun(profile, report.machine, report.created, report.version, calls)

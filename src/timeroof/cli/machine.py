@@ -12,7 +12,7 @@ from timeroof.cli.options import JsonTarget, PageTarget
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
-    from timeroof.probe.measurement import Measurement
+    from timeroof.probe.sampling import Measurement
 
 HERE = "here"
 

@@ -109,7 +109,7 @@ class SavedRun:
     machine: Machine | None
     created: str = ""
     version: str = ""
-    # The recorded calls as `work.saved_calls` packs them.
+    # The recorded calls as `read.saved_run` packs them.
     calls: bytes = b""
     # Whether recorded calls are counted already, as they are in a run that was saved.
     is_counted: bool = False

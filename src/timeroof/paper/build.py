@@ -22,9 +22,8 @@ from timeroof.paper import data
 from timeroof.paper.data import CONV_CHANNELS, CONV_INPUT, PARAMETERS, base_case, sweep
 from timeroof.views import pictures as drawing
 from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, hierarchical_roofline
-from timeroof.views.pictures.frame import LegendEntry
+from timeroof.views.pictures.frame import MARKERS, LegendEntry
 from timeroof.views.pictures.marks import GREY, box_entry, row_unit, size_entries, value_entries
-from timeroof.views.pictures.points import MARKERS
 from timeroof.views.render import csv_bytes, report_markdown
 from timeroof.views.style import PALETTE
 

@@ -1,16 +1,28 @@
-"""What one op costs that does next to nothing: the price of launching, through torch."""
+"""What it costs to launch: through torch, an op that does next to nothing, beside the ceilings.
+
+JAX and TensorFlow: an op from Python, a call of a compiled function, a kernel inside one.
+`python -m timeroof.probe.launch NAME` measures one in its own process; torch needs none.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, NamedTuple
 
+import msgspec
+
+from timeroof.core.children import Child
 from timeroof.core.errors import trace_ignored
-from timeroof.core.machine import LAUNCH, Ceiling
-from timeroof.probe.measurement import Figure
-from timeroof.probe.sampling import Plan, Samples, sample
+from timeroof.core.machine import LAUNCH, Ceiling, Machine, launch_variant
+from timeroof.probe.sampling import Figure, Plan, Samples, sample
 
 # Tensors in one call of a loop inside torch: enough that the call itself is nothing.
 LOOP = 1000
@@ -105,3 +117,123 @@ def launch_ceiling(costs: list[LaunchCost]) -> Ceiling | None:
     source = f"{best.what}: one op on one element, best of samples"
     rates = {cost.what: cost.figure.rate_per_s for cost in costs}
     return best.figure.ceiling(LAUNCH, source, threads=1, variants=rates)
+
+
+DISTRIBUTIONS = {"jax": ("jax",), "tensorflow": ("tensorflow", "tensorflow-cpu")}
+# Products in the longer one of two functions: what they differ in is kernels alone.
+CHAIN = 65
+LIMIT_S = 120.0
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1", "JAX_PLATFORMS": "cpu"}
+
+
+def version(framework: str) -> str | None:
+    """The version of a framework, None where it is not installed; nothing is imported."""
+    from importlib import metadata
+
+    for name in DISTRIBUTIONS[framework]:
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return None
+
+
+def with_frameworks(
+    machine: Machine, costs_of: Callable[[str], dict[str, float] | None] | None = None
+) -> tuple[Machine, list[str]]:
+    """The machine with launch costs of the frameworks that are installed and that it has none of,
+    or those of another version; and what could not be measured."""
+    notes = []
+    for framework in DISTRIBUTIONS:
+        installed = version(framework)
+        if installed is None or machine.software.get(framework) == installed:
+            continue
+        costs = (costs_of or measured_costs)(framework)
+        if costs is None:
+            notes.append(f"The launch cost of {framework} could not be measured.")
+            continue
+        machine = _with_costs(machine, framework, installed, costs)
+    return machine, notes
+
+
+def _with_costs(
+    machine: Machine, framework: str, installed: str, costs: dict[str, float]
+) -> Machine:
+    rates = {launch_variant(framework, what): 1 / s for what, s in costs.items() if s > 0}
+    ceilings = [
+        msgspec.structs.replace(c, variants=c.variants | rates) if c.resource == LAUNCH else c
+        for c in machine.ceilings
+    ]
+    software = machine.software | {framework: installed}
+    return msgspec.structs.replace(machine, ceilings=ceilings, software=software)
+
+
+def measured_costs(framework: str) -> dict[str, float] | None:
+    """Seconds per op, call and kernel of a framework, measured in a process of its own."""
+    child = Child("timeroof.probe.launch", (framework,), _QUIET)
+    try:
+        done = child.run(LIMIT_S)
+        costs = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError):
+        return None
+    return {str(what): float(seconds) for what, seconds in costs.items()}
+
+
+def best_s(run: Callable[[], object]) -> float:
+    """Seconds of one call, the best of several samples."""
+    return sample(timed(run, time.perf_counter), Plan(sample_s=2e-3, most=40)).best_s
+
+
+def jax_costs() -> dict[str, float]:
+    """JAX: results are waited for, as the work of a CPU is then over."""
+    jax = import_module("jax")
+    one = jax.numpy.ones(1)
+    short, long = (jax.jit(_chain(n)) for n in (1, CHAIN))
+    wait = jax.block_until_ready
+    return _costs(
+        lambda: wait(one + one),
+        lambda square: wait(short(square)),
+        lambda square: wait(long(square)),
+        jax.numpy.eye(4),
+    )
+
+
+def tensorflow_costs() -> dict[str, float]:
+    """TensorFlow: an eager op, a function's graph, a node in it."""
+    tf = import_module("tensorflow")
+    one = tf.ones(1)
+    short, long = (tf.function(_chain(n)) for n in (1, CHAIN))
+    return _costs(lambda: one + one, short, long, tf.eye(4))
+
+
+def _chain(products: int) -> Callable[[object], object]:
+    def run(square: Any) -> Any:
+        found = square
+        for _ in range(products):
+            found = found @ square
+        return found
+
+    return run
+
+
+def _costs(
+    op: Callable[[], object],
+    short: Callable[[object], object],
+    long: Callable[[object], object],
+    square: object,
+) -> dict[str, float]:  # fmt: skip
+    for function in (short, long):  # compiling is not launching
+        function(square)
+    call_s, long_s = (best_s(lambda f=f: f(square)) for f in (short, long))  # type: ignore[misc]
+    kernel_s = max(0.0, (long_s - call_s) / (CHAIN - 1))
+    return {"op": best_s(op), "call": call_s, "kernel": kernel_s}
+
+
+def main(framework: str) -> None:
+    """Measure one framework and print what was found as JSON."""
+    result = os.dup(1)
+    os.dup2(2, 1)  # what a framework prints is not ours
+    costs = {"jax": jax_costs, "tensorflow": tensorflow_costs}[framework]()
+    os.write(result, json.dumps(costs).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -24,15 +24,28 @@ from timeroof.core.machine import PAGES, Ceiling, Machine, check_machine
 from timeroof.core.units import format_cores, format_rate, resource_words
 from timeroof.probe import torch_device
 from timeroof.probe.cpu.ceilings import widened
-from timeroof.probe.cpu.features import find_microarchitecture
 from timeroof.probe.cpu.ir import host_cpu_name
 from timeroof.probe.cpu.probe import CpuFindings, measure_cpu
 from timeroof.probe.cpu.reduced import Reduced, describe_without_torch, measure_reduced
 from timeroof.probe.cpu.threads import pages_of_region
-from timeroof.probe.cpu.topology import Topology, is_virtual, read_topology, total_memory
+from timeroof.probe.cpu.topology import (
+    Topology,
+    find_microarchitecture,
+    is_virtual,
+    read_topology,
+    total_memory,
+)
 from timeroof.probe.launch import LaunchCost, TorchLaunches, launch_ceiling, why_no_torch
-from timeroof.probe.measurement import MEASUREMENT_SCHEMA, Budget, Measurement, Progress, Steps
-from timeroof.probe.sampling import Plan, Watch, spread_warning
+from timeroof.probe.sampling import (
+    MEASUREMENT_SCHEMA,
+    Budget,
+    Measurement,
+    Plan,
+    Progress,
+    Steps,
+    Watch,
+    spread_warning,
+)
 
 # Measurements kept under the user's data folder, one file per machine and set-up.
 
@@ -325,7 +338,7 @@ def _moved(before: Measurement, now: Measurement) -> list[str]:
 
 def _with_frameworks(found: Measurement, progress: Progress | None) -> Measurement:
     """The measurement with launch costs of JAX and TensorFlow, where they are installed."""
-    from timeroof.probe.frameworks import with_frameworks
+    from timeroof.probe.launch import with_frameworks
 
     if progress is not None:
         progress("launching (JAX, TensorFlow)", 0.99)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from timeroof.core.machine import LAUNCH, Ceiling, MemoryLevel
 from timeroof.core.units import resource_words
 from timeroof.probe import torch_kernels as kernels
-from timeroof.probe.measurement import Figure, Progress, SweepPoint
-from timeroof.probe.sampling import Plan
+from timeroof.probe.sampling import Figure, Plan, Progress, SweepPoint
 from timeroof.probe.torch_kernels import PATTERNS, DeviceTimer
 
 MIB = 1 << 20

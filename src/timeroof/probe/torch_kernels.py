@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from timeroof.core.errors import UsageError
 from timeroof.probe.launch import LaunchCost, timed
-from timeroof.probe.measurement import Figure, SweepPoint, wrong_result
-from timeroof.probe.sampling import Plan, sample
+from timeroof.probe.sampling import Figure, Plan, SweepPoint, sample, wrong_result
 
 if TYPE_CHECKING:
     import torch

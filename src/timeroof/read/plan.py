@@ -53,6 +53,13 @@ _BY_SUFFIX = {
     ),
 }
 
+_PRINTED = (
+    "is a table that torch.profiler printed, without shapes or times of kernels",
+    "save the trace itself: profiler.export_chrome_trace('trace.json.gz')",
+)
+_NO_PROFILER = (
+    "is text, but of no profiler that is known", "see docs/reading.md for what can be read",
+)  # fmt: skip
 _PACKED = re.compile(r"(?i)\.(gz|zst|xz)$")
 
 # How far a packed file of no known profiler is searched for damage.
@@ -106,10 +113,7 @@ def _what(entry: Entry, head: bytes) -> tuple[str, str]:
     fields = max((fields for _, fields in split_ways(first)), key=len, default=[])
     if len(fields) > 1 and text.count("\n"):
         return _table(fields)
-    if "Self CPU" in text:
-        advice = "save the trace itself: profiler.export_chrome_trace('trace.json.gz')"
-        return "is a table that torch.profiler printed, without shapes or times of kernels", advice
-    return "is text, but of no profiler that is known", "see docs/reading.md for what can be read"
+    return _PRINTED if "Self CPU" in text else _NO_PROFILER
 
 
 def _is_no_text(text: str) -> bool:

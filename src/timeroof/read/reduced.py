@@ -47,8 +47,8 @@ from timeroof.model.fleet import (
 )
 from timeroof.read.formats import ReadOptions, format_named
 from timeroof.read.open import Input, path_of
+from timeroof.read.saved_run import packed, unpacked
 from timeroof.work.recorded import with_recorded_work
-from timeroof.work.saved_calls import packed, unpacked
 
 # The oldest reductions go when all of them take more than this.
 MOST_KEPT_BYTES = 4 * 10**9

@@ -12,9 +12,9 @@ from rich.text import Text
 from timeroof.core.columns import Row
 from timeroof.core.errors import InputError
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.views.pictures.arrows import Move, arrow_chart
+from timeroof.views.pictures.charts import Move, arrow_chart
+from timeroof.views.pictures.frame import Unit
 from timeroof.views.pictures.of_report import chart_roofs
-from timeroof.views.pictures.points import Unit
 from timeroof.views.style import clip, markdown_text, plain_line
 from timeroof.views.terminal import Column, console, fitted_table, plain_text
 

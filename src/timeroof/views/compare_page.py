@@ -18,7 +18,7 @@ from timeroof.core.columns import Row
 from timeroof.core.errors import TimeroofError
 from timeroof.core.files import write_atomically
 from timeroof.core.units import format_percent, format_seconds, resource_words
-from timeroof.model.compare.match import LEVELS
+from timeroof.model.compare.causes import LEVELS
 from timeroof.views import compare
 from timeroof.views.page.templates import (
     BarLine,
@@ -30,9 +30,8 @@ from timeroof.views.page.templates import (
     static_page,
 )
 from timeroof.views.pictures.frame import save_figure, themed_svg
-from timeroof.views.pictures.of_report import chart_roofs
+from timeroof.views.pictures.of_report import bars_figure, chart_roofs
 from timeroof.views.pictures.run_chart import groups_of
-from timeroof.views.pictures.whatif import bars_figure
 from timeroof.views.render import PICTURES
 from timeroof.views.style import LIMITERS, clip, markdown_text
 from timeroof.views.title import run_title, stem

@@ -20,7 +20,7 @@ from timeroof.work.call import UncountableError, is_floating, parse_dtype
 from timeroof.work.cost import contraction_in, other_in
 from timeroof.work.families.jax import ELEMENTWISE, TRUTHS
 from timeroof.work.hlo.products import transform_flops
-from timeroof.work.padding import real_taps
+from timeroof.work.shapes import real_taps
 
 # Jaxprs inside jaxprs are as deep as a program's functions; deeper ones were made to harm.
 _MOST_NESTED = 200

@@ -17,7 +17,7 @@ from timeroof.live.recording import Ints, TimedStep
 from timeroof.read.xla.programs import Linked, Programs, op_of_event
 from timeroof.read.xla.space import MAX_PS, Event, Line, Plane, planes
 from timeroof.read.xla.thunks import Thunk, thunks_of
-from timeroof.work.hlo.opcodes import COLLECTIVES
+from timeroof.work.hlo import COLLECTIVES
 from timeroof_recorder.process import trace_ignored
 
 BEGIN, FINISH = "timeroof#begin", "timeroof#finish"

@@ -21,11 +21,11 @@ from timeroof.live.xla.steps import Kernel, XlaStep, kernels_in_order
 from timeroof.work.call import Tensor
 from timeroof.work.cost import Cost, unknown
 from timeroof.work.families.hlo import instruction_call
+from timeroof.work.hlo import CONTAINERS, FREE, FUSIONS
 from timeroof.work.hlo.buffers import Buffers
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.formulas import formulas_of
 from timeroof.work.hlo.names import inside, module_of, phase_by_stack, phase_of, source_of, told_by
-from timeroof.work.hlo.opcodes import CONTAINERS, FREE, FUSIONS
 from timeroof.work.hlo.proto import Instruction
 from timeroof.work.locality.accesses import Range
 

@@ -14,8 +14,15 @@ from timeroof.core.profile import LABEL
 from timeroof.core.report import Report, Totals
 from timeroof.core.shapes import shown_shapes
 from timeroof.model.compare import causes as of, notes as told
-from timeroof.model.compare.causes import CAUSES, run_deviation_s, run_least_s, with_causes
-from timeroof.model.compare.match import AMOUNTS, match, with_primitives_in_their_ops
+from timeroof.model.compare.causes import (
+    AMOUNTS,
+    CAUSES,
+    match,
+    run_deviation_s,
+    run_least_s,
+    with_causes,
+    with_primitives_in_their_ops,
+)
 from timeroof.model.judge import judge
 from timeroof.model.stats import Drift, PairedRuns, deviations_needed, noise_of
 

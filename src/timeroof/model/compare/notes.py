@@ -10,7 +10,7 @@ import polars as pl
 from timeroof.core.machine import Scope
 from timeroof.core.report import Report
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.model.compare.match import AMOUNTS, BY_MODULE, BY_PART
+from timeroof.model.compare.causes import AMOUNTS, BY_MODULE, BY_PART
 from timeroof.model.judge import scope_for
 from timeroof.model.stats import PairedRuns
 

@@ -12,9 +12,8 @@ from timeroof.core.machine import Ceiling, Scope
 from timeroof.core.units import format_cores
 from timeroof.probe.cpu.bandwidth import LevelFigures
 from timeroof.probe.cpu.crew import Crew
-from timeroof.probe.cpu.features import Microarchitecture
-from timeroof.probe.measurement import Figure
-from timeroof.probe.sampling import AGAIN
+from timeroof.probe.cpu.topology import Microarchitecture
+from timeroof.probe.sampling import AGAIN, Figure
 
 # The clock is not the same in every millisecond, and read low beside other programs: a value may
 # lie this far above. A probe in error, whose loop a compiler took out, is above it by more.

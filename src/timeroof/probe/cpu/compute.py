@@ -6,11 +6,10 @@ import ctypes
 import functools
 
 from timeroof.probe.cpu import ir
-from timeroof.probe.cpu.features import Features
 from timeroof.probe.cpu.ir import Compiled, Vector, compile_ir, loop_kernel, module
 from timeroof.probe.cpu.threads import Outcome, Team, Work
-from timeroof.probe.measurement import Figure, wrong_result
-from timeroof.probe.sampling import Plan, sample
+from timeroof.probe.cpu.topology import Features
+from timeroof.probe.sampling import Figure, Plan, sample, wrong_result
 
 ELEMENTS = {"fp64": "double", "fp32": "float"}
 

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from timeroof.core.machine import FAULT, Ceiling, Scope
 from timeroof.model import stats
 from timeroof.probe.cpu import bandwidth, compute
-from timeroof.probe.cpu.bandwidth import Level, LevelFigures, Setup
+from timeroof.probe.cpu.bandwidth import SIZE_BYTES, Level, LevelFigures, Setup, sample_faults
 from timeroof.probe.cpu.compute import measure_flops
-from timeroof.probe.cpu.features import Features
-from timeroof.probe.cpu.latency import SIZE_BYTES, sample_faults
 from timeroof.probe.cpu.streams import PATTERNS
 from timeroof.probe.cpu.threads import Region, Team, regions
-from timeroof.probe.measurement import Figure, SweepPoint, recorded
-from timeroof.probe.sampling import Plan, Samples
+from timeroof.probe.cpu.topology import Features
+from timeroof.probe.sampling import Figure, Plan, Samples, SweepPoint, recorded
 
 # Slack for arrays that begin on pages of their own.
 SLACK_BYTES = 64 * 1024

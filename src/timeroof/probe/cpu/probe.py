@@ -13,16 +13,22 @@ import msgspec
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Ceiling, MemoryLevel, Scope
 from timeroof.core.units import format_cores
-from timeroof.probe.cpu.bandwidth import levels_of
+from timeroof.probe.cpu.bandwidth import HEAD_BYTES, levels_of, sample_walk
 from timeroof.probe.cpu.ceilings import limits_of, measured_ceilings, order_problems, widened
 from timeroof.probe.cpu.crew import Crew
-from timeroof.probe.cpu.features import Features, find_microarchitecture, read_features
 from timeroof.probe.cpu.ir import architecture, host_cpu_name, host_features
-from timeroof.probe.cpu.latency import HEAD_BYTES, sample_walk
 from timeroof.probe.cpu.threads import Team
-from timeroof.probe.cpu.topology import MIB, Topology, available_memory, read_topology, total_memory
-from timeroof.probe.measurement import Budget, Clock, Steps, SweepPoint, recorded
-from timeroof.probe.sampling import Plan, Watch
+from timeroof.probe.cpu.topology import (
+    MIB,
+    Features,
+    Topology,
+    available_memory,
+    find_microarchitecture,
+    read_features,
+    read_topology,
+    total_memory,
+)
+from timeroof.probe.sampling import Budget, Clock, Plan, Steps, SweepPoint, Watch, recorded
 
 # A further sitting is worth its time while it still raises a ceiling by more than this.
 STILL_RISING = 0.02

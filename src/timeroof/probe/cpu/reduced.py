@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from timeroof.core.machine import Ceiling, Scope
-from timeroof.probe.cpu.features import Features
 from timeroof.probe.cpu.threads import Team
-from timeroof.probe.measurement import Figure
-from timeroof.probe.sampling import Plan, sample
+from timeroof.probe.cpu.topology import Features
+from timeroof.probe.sampling import Figure, Plan, sample
 from timeroof.probe.torch_kernels import check_product, operands, product
 
 # One product over several of torch's threads would be at the mercy of the scheduler: for seconds

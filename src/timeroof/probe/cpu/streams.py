@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from timeroof.probe.cpu import ir
-from timeroof.probe.cpu.features import Features
 from timeroof.probe.cpu.ir import Compiled, Vector, compile_ir, loop_kernel, module
 from timeroof.probe.cpu.threads import PAGE_BYTES, Region, Work
-from timeroof.probe.measurement import wrong_result
+from timeroof.probe.cpu.topology import Features
+from timeroof.probe.sampling import wrong_result
 
 # LLVM IR of the memory micro-kernels: streams, a chain of dependent loads, fresh pages.
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from timeroof.read.xla.programs import Key, Linked, Programs, key_of_event, op_of_event
 from timeroof.read.xla.space import MAX_PS, Event, Line
+from timeroof.work.hlo import CONTAINERS
 from timeroof.work.hlo.cost import Program
-from timeroof.work.hlo.opcodes import CONTAINERS
 
 _END = "end: "
 # The callback of a synchronous thunk follows its event within this.

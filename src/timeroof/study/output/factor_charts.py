@@ -14,9 +14,14 @@ from timeroof.study.factors.conclusion import Conclusion, Effect, Facts
 from timeroof.study.output.sweeps import short
 from timeroof.views.pictures import FigureSize, Look, frame
 from timeroof.views.pictures.ceilings import CurvePoint, bandwidth_curve
-from timeroof.views.pictures.frame import GUIDE_COLOUR, LEGEND_ROW, TEXT_COLOUR, LegendEntry
+from timeroof.views.pictures.frame import (
+    GUIDE_COLOUR,
+    LEGEND_ROW,
+    MARKERS,
+    TEXT_COLOUR,
+    LegendEntry,
+)
 from timeroof.views.pictures.marks import GREY as DARK
-from timeroof.views.pictures.points import MARKERS
 from timeroof.views.style import PALETTE
 
 BLUE, ORANGE, GREEN, GREY, PALE = PALETTE[0], PALETTE[1], PALETTE[2], "#7A7A7A", "#D5D5D5"

@@ -6,8 +6,7 @@ from timeroof.views.pictures.charts import (
     hierarchical_roofline,
     time_plane,
 )
-from timeroof.views.pictures.frame import FigureSize, save_figure
-from timeroof.views.pictures.points import Look, Roofs, Unit
+from timeroof.views.pictures.frame import FigureSize, Look, Roofs, Unit, save_figure
 
 __all__ = [
     "FigureSize", "Look", "Roofs", "Unit", "combined_chart", "complexity_plane",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from timeroof.core.machine import Origin, Scope
 from timeroof.core.units import INTEGER, format_bytes_binary, format_rate
 from timeroof.views.pictures import frame
-from timeroof.views.pictures.points import MARKERS, Look
+from timeroof.views.pictures.frame import MARKERS, Look
 from timeroof.views.style import PALETTE
 
 if TYPE_CHECKING:

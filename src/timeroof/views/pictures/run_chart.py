@@ -17,8 +17,8 @@ from timeroof.core.units import format_amount, format_percent, format_seconds
 from timeroof.model.totals import device_count, of_limit, shares_of_bounds
 from timeroof.views.pictures import frame
 from timeroof.views.pictures.charts import second_axes
-from timeroof.views.pictures.labels import Label, place_labels
-from timeroof.views.pictures.points import Look, Roofs, Unit
+from timeroof.views.pictures.frame import Look, Roofs, Unit
+from timeroof.views.pictures.marks import Label, place_labels
 from timeroof.views.style import LIMITERS, PALETTE, clip, plain_line
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ import msgspec
 from timeroof.work import call as args
 from timeroof.work.call import Arg, Call, Tensor, UncountableError, Unrecorded
 from timeroof.work.cost import Cost, cost
-from timeroof.work.padding import real_taps
 from timeroof.work.registry import formula
-from timeroof.work.shapes import touched, window_count
+from timeroof.work.shapes import real_taps, touched, window_count
 from timeroof.work.traced import called, real
 
 # Names of sizes in the formulas' texts: N samples, C channels of H·W places, K filters of R·S

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from math import prod
 from typing import TypeGuard
 
-from timeroof.work import call as args
+from timeroof.work import call as args, hlo
 from timeroof.work.call import Arg, Call, Tensor, UncountableError
 from timeroof.work.cost import Cost, cost
 from timeroof.work.families.conv import Convolution, forward_cost
 from timeroof.work.families.elementwise import elementwise
 from timeroof.work.families.reduction import reduction
-from timeroof.work.hlo import opcodes
 from timeroof.work.registry import formula
 
 ELEMENTWISE = {
@@ -42,9 +41,9 @@ for _name, _flops in ELEMENTWISE.items():
     formula(f"jax::{_name}")(_counter(_flops))
 for _name in TRUTHS:
     formula(f"jax::{_name}")(_counter(1, truth=True))
-for _name, _flops in opcodes.ELEMENTWISE.items():
+for _name, _flops in hlo.ELEMENTWISE.items():
     if _name != "convert":
-        formula(f"xla::{_name}")(_counter(_flops, truth=_name in opcodes.TRUTHS))
+        formula(f"xla::{_name}")(_counter(_flops, truth=_name in hlo.TRUTHS))
 formula("xla::copy")(_counter(0))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
-from timeroof.work.hlo import opcodes as ops
+from timeroof.work import hlo as ops
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.proto import TUPLE, Instruction, Shape
 from timeroof.work.locality.accesses import Kind, Range

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from timeroof.work import hlo as ops
 from timeroof.work.cost import Cost
-from timeroof.work.hlo import opcodes as ops
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.proto import TUPLE, Computation, Instruction, Module, Shape
 from timeroof.work.traced import Number, size, written

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import PurePath, PureWindowsPath
 
 from timeroof.core.vocabulary import remembered
+from timeroof.work.hlo import CONTAINERS, FUSIONS
 from timeroof.work.hlo.cost import Program
-from timeroof.work.hlo.opcodes import CONTAINERS, FUSIONS
 from timeroof.work.hlo.proto import Instruction, Module
 
 _MOST_FRAMES = 200

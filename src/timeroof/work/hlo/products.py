@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from math import isqrt, log2, prod
 from typing import NamedTuple
 
+from timeroof.work import hlo as ops
 from timeroof.work.call import UncountableError
 from timeroof.work.cost import Cost, contraction_in, other_in
-from timeroof.work.hlo import opcodes as ops
 from timeroof.work.hlo.proto import ConvNumbers, Instruction, Shape, WindowDim
-from timeroof.work.padding import real_taps
+from timeroof.work.shapes import real_taps
 from timeroof.work.traced import is_traced, real, size as named_size
 
 

@@ -11,7 +11,7 @@ from timeroof.core.machine import Ceiling, launch_variant
 from timeroof.core.profile import Profile, Source
 from timeroof.model.bounds import op_cost_s
 from timeroof.model.judge import judge
-from timeroof.probe import frameworks
+from timeroof.probe import launch
 from timeroof.probe.cpu.threads import pages_at
 from timeroof.views.machine import launch_lines
 
@@ -30,28 +30,28 @@ def machine(**more: float):
 
 def test_frameworks_that_are_installed_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"jax": "1.0", "tensorflow": None}
-    monkeypatch.setattr(frameworks, "version", there.get)
+    monkeypatch.setattr(launch, "version", there.get)
     asked: list[str] = []
 
     def costs(name: str) -> dict[str, float]:
         asked.append(name)
         return COSTS
 
-    first, notes = frameworks.with_frameworks(machine(), costs)
-    second, _ = frameworks.with_frameworks(first, costs)
+    first, notes = launch.with_frameworks(machine(), costs)
+    second, _ = launch.with_frameworks(first, costs)
     assert (asked, notes, second) == (["jax"], [], first)
     assert first.software["jax"] == "1.0"
     there["jax"] = "2.0"
-    frameworks.with_frameworks(first, costs)
+    launch.with_frameworks(first, costs)
     assert asked == ["jax", "jax"]
-    launch = first.roofs()["launch"]
-    assert launch.rate == 1e7
-    assert launch.variants[launch_variant("jax", "call")] == pytest.approx(1 / 8e-6)
+    ceiling = first.roofs()["launch"]
+    assert ceiling.rate == 1e7
+    assert ceiling.variants[launch_variant("jax", "call")] == pytest.approx(1 / 8e-6)
 
 
 def test_what_cannot_be_measured_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frameworks, "version", {"jax": None, "tensorflow": "2"}.get)
-    found, notes = frameworks.with_frameworks(machine(), lambda name: None)
+    monkeypatch.setattr(launch, "version", {"jax": None, "tensorflow": "2"}.get)
+    found, notes = launch.with_frameworks(machine(), lambda name: None)
     assert found == machine()
     assert notes == ["The launch cost of tensorflow could not be measured."]
 
@@ -107,7 +107,7 @@ def test_pages_are_those_that_the_system_gave() -> None:
 @pytest.mark.slow
 def test_jax_is_measured_in_a_process_of_its_own() -> None:
     pytest.importorskip("jax")
-    found = frameworks.measured_costs("jax")
+    found = launch.measured_costs("jax")
     assert found is not None
     assert set(found) == {"op", "call", "kernel"}
     assert 0 < found["op"] < 1e-2
