@@ -134,5 +134,7 @@ def test_the_exchange_of_experts_is_no_exchange_of_embeddings() -> None:
 
 
 def test_products_that_memory_limits_are_not_told_to_be_contiguous() -> None:
-    product = slow(name="fused_moe_kernel", op="aten::mm", shape="[[512, 64], [64, 64]]", dtype="bf16")
+    product = slow(
+        name="fused_moe_kernel", op="aten::mm", shape="[[512, 64], [64, 64]]", dtype="bf16"
+    )
     assert "more tokens" in (only("TR207", report_of([product])).action or "")

@@ -325,7 +325,9 @@ def test_waits_of_a_first_call_are_named() -> None:
     finding = only(
         "TR104",
         report_of(
-            [first, fine(10.0, idle_before_s=20.0, calls=1000.0)], idle_by_cause={"launch-starved": 100.0}, **said
+            [first, fine(10.0, idle_before_s=20.0, calls=1000.0)],
+            idle_by_cause={"launch-starved": 100.0},
+            **said,
         ),
     )
     assert (finding.action or "").startswith("Record after a few warm-up steps.")
@@ -334,7 +336,9 @@ def test_waits_of_a_first_call_are_named() -> None:
     finding = only(
         "TR104",
         report_of(
-            [often, fine(10.0, idle_before_s=20.0, calls=1000.0)], idle_by_cause={"launch-starved": 100.0}, **said
+            [often, fine(10.0, idle_before_s=20.0, calls=1000.0)],
+            idle_by_cause={"launch-starved": 100.0},
+            **said,
         ),
     )
     assert "warm-up" not in (finding.action or "")
