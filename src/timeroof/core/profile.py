@@ -104,6 +104,16 @@ class StepKind(msgspec.Struct, kw_only=True, frozen=True):
     reported: bool = True
 
 
+class Wait(msgspec.Struct, kw_only=True, frozen=True):
+    """A line of the program that waits for results of the device, or copies them, per step: how
+    often, how long while nothing was computed (`idle_s`), and how long for what was."""
+
+    line: str
+    calls: float
+    idle_s: float
+    busy_s: float
+
+
 class Steps(msgspec.Struct, kw_only=True, frozen=True):
     """How many steps were seen, and how long one took with and without the profiler.
 
@@ -111,7 +121,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     order; `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
     `profiling_s` are the seconds by which profiling lengthened the run: they are in no kind.
     `pause_s` are idle seconds of a device outside of all steps, also by cause: no step can give
-    them back, and no row has them.
+    them back, and no row has them. `waits` are the lines that wait for results.
     """
 
     count: int
@@ -124,6 +134,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     profiling_s: float | None = None
     pause_s: float | None = None
     pause_by_cause: dict[str, float] = {}
+    waits: list[Wait] = []
 
 
 class RankTotals(msgspec.Struct, kw_only=True, frozen=True):
@@ -209,7 +220,9 @@ class Profile:
 
     @property
     def ran_on_a_cpu(self) -> bool:
-        """Whether rows are those of a CPU (kinds op and primitive); a device has kernels."""
+        """Whether rows are those of a CPU: they say so, or have its kinds (op and primitive)."""
+        if set(self.kernels["device"].unique().to_list()) == {"cpu"}:
+            return True
         kinds = set(self.kernels["kind"].drop_nulls().unique().to_list())
         return "op" in kinds and kinds <= {"op", "primitive", "collective"}
 
