@@ -60,7 +60,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
         return _trace(read_table(entry, header, lambda _: True), source)
     tables = list(_tables(entry))
     if not tables:
-        raise InputError("has no table of Nsight Systems", where=entry.name)
+        raise InputError("has no table of Nsight Systems", entry.name, "export it again")
     for table in tables:
         if _is_trace(_lower(table.columns)):
             return _trace(table, source)
@@ -160,7 +160,7 @@ def _summary(tables: list[pl.DataFrame], source: Source) -> Profile:
     """Kernels, and copies where they were printed too."""
     rows = pl.concat([_summed(table) for table in tables], how="diagonal")
     if not rows.height:
-        raise InputError("has a header but no kernels", where=source.files[0].name)
+        raise InputError("has a header but no kernels", source.files[0].name, "record it again")
     notes = [SUMMARY, *one_device([])[1]]
     if lost := sum(table.height for table in tables) - rows.height:
         text = f"{lost} rows without a name, count or time are left out."
