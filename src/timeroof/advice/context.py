@@ -220,7 +220,7 @@ class Context:
 
     @cached_property
     def total_s(self) -> float:
-        """Seconds of the run as it was measured; 0 where nothing was timed: then no row is here."""
+        """Seconds of the run as it was measured; 0 where nothing was timed."""
         return self.totals.ladder.measured_s or 0.0
 
     @property

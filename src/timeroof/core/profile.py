@@ -244,7 +244,9 @@ def _frame(
         return pl.DataFrame(rows, infer_schema_length=None)
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"the rows make no table ({reason})", where=where) from error
+        raise InputError(
+            f"the rows make no table ({reason})", where, "give each column values of one type"
+        ) from error
 
 
 def in_unprofiled_seconds(profile: Profile) -> Profile:
@@ -293,10 +295,14 @@ def complete_kernels(table: pl.DataFrame, where: str) -> pl.DataFrame:
     _check(filled, where)
     if filled["id"].null_count():
         if filled["parent"].null_count() < filled.height:
-            raise InputError("column 'parent' is given without 'id'", where=where)
+            raise InputError(
+                "column 'parent' is given without 'id'",
+                where,
+                "number the rows, or leave parent out",
+            )
         filled = _sorted(filled).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
     elif filled["id"].n_unique() != filled.height:
-        raise InputError("column 'id' repeats a value", where=where)
+        raise InputError("column 'id' repeats a value", where, "give each row its own id")
     return _sorted(filled)
 
 
@@ -367,7 +373,7 @@ def _check(table: pl.DataFrame, where: str) -> None:
     _check_lists(table, where)
     if table["name"].null_count():
         nameless = (table["name"].is_null().arg_max() or 0) + 1
-        raise InputError(f"row {nameless} has no name", where=where)
+        raise InputError(f"row {nameless} has no name", where, "name it, or leave it out")
     for column, allowed in (("kind", KINDS), ("phase", PHASES)):
         unknown = sorted(set(table[column].drop_nulls().unique().to_list()) - set(allowed))
         if unknown:
