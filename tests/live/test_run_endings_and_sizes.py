@@ -136,5 +136,5 @@ def test_without_lines_the_true_reason_is_given(folder: Path) -> None:
     found = report(folder, program, "--source", code=1)
     assert found["kernels"]
     told = " ".join(found["stderr"].split())
-    assert "no step was described" in told
+    assert "No step was described" in told
     assert "compiled" not in told
