@@ -222,10 +222,18 @@ def _sizes(sizes: object) -> str:
 
 
 def _calls(items: Sequence[tuple[object, ...]]) -> str:
-    """How often what was called, roughly."""
+    """How often what was called, roughly. A function that updates by itself is named once.
+
+    >>> _calls([("forward", "net", "train grad", 2), ("optimizer", "SGD", 1)])
+    'net 2×, SGD.step 1×'
+    >>> _calls([("forward", "train_step", "train grad", 1), ("optimizer", "train_step", 1)])
+    'train_step 1×'
+    """
+    called = {item[1] for item in items if item[0] != "optimizer"}
     texts = [
         f"{item[1]}.step {item[-1]}×" if item[0] == "optimizer" else f"{item[1]} {item[-1]}×"
         for item in items
+        if item[0] != "optimizer" or item[1] not in called
     ]
     return ", ".join(texts[:3]) or "nothing that marks it"
 
