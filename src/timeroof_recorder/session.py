@@ -481,6 +481,9 @@ class Session:
             if self._pass in INSTRUMENTED:
                 self.instruments.abort()
             self._pass = Pass.UNSEEN
+        if self.instruments.name not in sys.modules:
+            return  # its modules were removed: to import it again would break it at its end
+        with Ignoring("instruments were not all taken away"):
             self.instruments.detach()
         self._around()
         with Ignoring("costs that the program states are not known"):

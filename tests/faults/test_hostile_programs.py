@@ -98,6 +98,15 @@ def test_a_hostile_training_ends_as_it_does_alone(name: str, tmp_path: Path) -> 
     check_same(alone, under, tmp_path)
 
 
+@pytest.mark.long
+def test_a_training_that_removes_torch_at_its_end(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    end = "for k in list(sys.modules):\n    if k.startswith('torch'): del sys.modules[k]\nsys.exit(1)\n"
+    program = "import sys\n" + training("gc disabled") + end
+    alone, under = both(tmp_path, {"train.py": program.encode()}, "train.py")
+    check_same(alone, under, tmp_path)
+
+
 def _zipapp(folder: Path) -> bytes:
     path = folder / "made.pyz"
     with zipfile.ZipFile(path, "w") as file:

@@ -20,6 +20,7 @@ from timeroof_recorder.torch.beside import unseen
 if TYPE_CHECKING:
     from torch._C._autograd import _KinetoEvent, _ProfilerResult
     from torch._C._profiler import ProfilerActivity
+    from torch.autograd.profiler import record_function
 
 
 BEGIN, FINISH = "timeroof#begin", "timeroof#finish"
@@ -41,12 +42,16 @@ def _asked() -> Callable[[], bool]:
 
 
 class _Profiling:
+    _disabling: Callable[[], _ProfilerResult]
+
     def __init__(self) -> None:
         self._on = False
 
     def _enable(self, activities: Iterable[ProfilerActivity], *, shapes: bool) -> None:
         from torch._C import _autograd, _profiler
 
+        # A program may have removed torch's modules when it ends: then no import finds them.
+        self._disabling = _autograd._disable_profiler
         config = _profiler.ProfilerConfig(
             _profiler.ProfilerState.KINETO, shapes, False, False, False, False,
             _profiler._ExperimentalConfig(),
@@ -66,14 +71,12 @@ class _Profiling:
         self._on = False
 
     def _disable(self) -> _ProfilerResult | None:
-        from torch._C._autograd import _disable_profiler
-
         if not self._on:
             return None
         self._on = False
         try:
             with QuietErrors():
-                return _disable_profiler()
+                return self._disabling()
         except RuntimeError:  # somebody else switched it off
             return None
 
@@ -100,10 +103,15 @@ class Timing(_Profiling):
 
 def mark(name: str) -> None:
     """An event that lasts for a moment."""
+    with _event()(name):
+        pass
+
+
+@cache
+def _event() -> type[record_function]:
     from torch.autograd.profiler import record_function
 
-    with record_function(name):
-        pass
+    return record_function
 
 
 def step_from_events(events: Iterable[_KinetoEvent]) -> Events | None:
