@@ -113,6 +113,8 @@ class Recorder:
         """In a forked child: a recorder with a file of its own, which comes with its first step."""
         fresh = Recorder(self.log.folder, self.plan, forked=True)
         fresh.namesake = self.namesake
+        for windows in self._windows:
+            windows.stop()
         for session in self.sessions:
             deactivate(session)
             session.leave_child()
@@ -123,6 +125,10 @@ class Recorder:
                 fresh.sessions.append(own)
                 own.start_forked()
                 activate(own)
+                if self._windows:
+                    from timeroof_recorder.windows import Windows
+
+                    fresh._windows.append(Windows(own))
         return fresh
 
     def ended(self) -> None:

@@ -20,6 +20,7 @@ from timeroof_recorder.instruments import EventFile, Events, Instruments
 from timeroof_recorder.log import VARYING, Log, StepLog
 from timeroof_recorder.marks import MANUAL, WINDOW, Marks
 from timeroof_recorder.process import (
+    AtEnd,
     Ignoring,
     Uninterrupted,
     is_from_handler,
@@ -328,7 +329,7 @@ class Session:
     def _switch_on(self, chosen: str) -> bool:
         if chosen not in self.instruments.offers:
             return False
-        self._ends.then = _AtEnd(self._thread_ends)
+        self._ends.then = AtEnd(self._thread_ends)
         if chosen == Pass.TIMED:
             self._calibration.before_step()
             self._clocks.watch_others()
@@ -400,6 +401,19 @@ class Session:
         self._forked_in_block = self._in_block
         self.close_block()
         self.note("forked")
+
+    @property
+    def is_instrumented(self) -> bool:
+        """Whether something is switched on, which only the thread that steps can switch off."""
+        return self._pass in INSTRUMENTED
+
+    def moved(self) -> None:
+        """Another thread is looked at from now on: what was seen of the last one's is no step.
+        Where nothing ran there all begins anew."""
+        if self._events:
+            self._drop_pass()
+        else:
+            self.restart([])
 
     def _thread_ends(self) -> None:
         """The thread that steps ends, and with it what is switched on: only it can do that."""
@@ -518,17 +532,6 @@ class _Guard:
             return False
         self._session.failed(error)
         return True
-
-
-class _AtEnd:
-    """A value of a thread's own: it goes when the thread ends, there."""
-
-    def __init__(self, act: "Callable[[], None]") -> None:
-        self._act = act
-
-    def __del__(self) -> None:
-        with Ignoring("a pass was not given up"):
-            self._act()
 
 
 _NOTHING = Ignoring("signals are not held up")

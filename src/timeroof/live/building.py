@@ -200,8 +200,8 @@ def why_nothing(recording: Recording) -> str:
         )
     if recording.marker == WINDOW:
         return (
-            "nothing marks a step, and ops that ran in other threads than the main one are not"
-            " seen: call timeroof.step() after each turn of the loop"
+            "nothing marks a step, and no op ran in the thread that was looked at: call"
+            " timeroof.step() after each turn of the loop"
         )
     seen = "1 step was" if recording.steps_seen == 1 else f"{recording.steps_seen} steps were"
     return (

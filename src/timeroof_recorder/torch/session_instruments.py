@@ -156,6 +156,10 @@ class TorchInstruments(Instruments):
         synchronize()
         return bool(used_devices())
 
+    def is_used(self) -> bool:
+        """Workers of a data loader only prepare batches."""
+        return not _is_loader_worker()
+
     def will_train(self) -> bool:
         """Whether the program has made an optimizer, used or not."""
         import torch
