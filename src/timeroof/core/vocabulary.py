@@ -196,6 +196,10 @@ def remembered(most: int) -> Callable[[Callable[[Asked], Answer]], Callable[[Ask
     return around
 
 
+# The label `mode` of ops that a program runs one by one where its framework compiles functions.
+EAGER = "eager"
+
+
 class IdleCause(StrEnum):
     """Why nothing ran: on a device between two kernels, on a CPU between two ops."""
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from timeroof.core.errors import PARTIAL, Note
@@ -91,7 +92,9 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
         kernel_s=kernel_s,
         idle_by_cause={cause: s for cause, s in idle.items() if s > 0},
         unexplained_error_s=found.error_s,
-        steps=live_steps(recording, found.clean_s, found.timed_s),
+        steps=msgspec.structs.replace(
+            live_steps(recording, found.clean_s, found.timed_s), waits=framework.waits(steps)
+        ),
         timeline=row_table.timeline(accounts[typical], timed.row_of_event[typical]),
         rungs=rungs(work, table),
         notes=(*notes_of(recording, rows, found, framework), *more),

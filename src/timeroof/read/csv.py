@@ -20,6 +20,7 @@ PIECE_BYTES = 32 * 2**20
 SEPARATORS = (",", ";", "\t")
 # More rows than the largest counter file has; a small compressed file may unpack to any number.
 MAX_ROWS = 20_000_000
+MAX_COLUMNS = 20_000
 
 # What ncu prints among the rows when the profiled program ends or fails.
 _TOOL_LINE = re.compile(rb"(?m)^=+(\d+|PROF|ERROR|WARNING)?=+ .*\n?")
@@ -41,6 +42,9 @@ class Table:
     ) -> None:
         self.header, self._rest, self._blocks, self._separator = header, rest, blocks, separator
         self._where = where
+        if len(header) > MAX_COLUMNS:
+            advice = f"keep at most {MAX_COLUMNS} of them"
+            raise InputError(f"has {len(header)} columns", where, advice)
 
     def position(self, *names: str) -> int | None:
         """Where the first of these columns is."""
@@ -173,7 +177,6 @@ def _frame_by_hand(piece: bytes, wanted: Sequence[int], separator: str) -> pl.Da
 
 # The same tables by the names of their columns, whole: rocprof's, Nsight Systems' and Omniperf's.
 MAX_PREAMBLE_LINES = 400
-MAX_COLUMNS = 20_000
 _NOTHING = ("", "N/A", "n/a", "NA", "nan", "NaN")
 
 Names = frozenset[str]
@@ -204,12 +207,13 @@ def find_header(entry: Entry, is_header: Callable[[Names], bool]) -> Header | No
 
 def read_table(entry: Entry, header: Header, wanted: Callable[[str], bool]) -> pl.DataFrame:
     """The wanted columns of a table as text; empty cells are null, all-empty rows are left out."""
-    if len(header.names) > MAX_COLUMNS:
-        raise InputError(f"has {len(header.names)} columns", where=entry.name)
-    # Of two columns with one name the first counts.
-    places = {name: header.names.index(name) for name in header.names if wanted(name)}
-    frames = [pl.DataFrame(schema=dict.fromkeys(places, pl.String))]
     table = find_table(entry, lambda fields: tuple(fields) == header.names)
+    # Of two columns with one name the first counts.
+    places: dict[str, int] = {}
+    for place, name in enumerate(header.names):
+        if name not in places and wanted(name):
+            places[name] = place
+    frames = [pl.DataFrame(schema=dict.fromkeys(places, pl.String))]
     found = table.frames(list(places.values())) if table and places else ()
     frames += [
         pl.DataFrame({name: _cells(frame[str(place)]) for name, place in places.items()})

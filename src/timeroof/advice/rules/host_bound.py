@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from timeroof.advice.context import Context, places
 from timeroof.advice.rule import HOST, Claim, Rule, idle_seconds, with_idle_gain
+from timeroof.advice.rules.eager import runs_one_by_one
 from timeroof.core.units import format_seconds
 
 MIN_IDLE_SHARE = 0.05
@@ -23,7 +24,8 @@ class HostBound(Rule):
 
     **Seconds.** The idle seconds of that cause.
 
-    **Silent** where the source has no timestamps, so that idle is not known.
+    **Silent** where the source has no timestamps, so that idle is not known, and where most ops
+    of a JAX or TensorFlow program run one by one (TR110).
     """
 
     code = "TR104"
@@ -57,7 +59,7 @@ class HostBound(Rule):
     def claims(self, context: Context) -> list[Claim]:
         """Idle seconds that the host causes."""
         seconds = idle_seconds(context, HOST)
-        if seconds < MIN_IDLE_SHARE * context.total_s:
+        if seconds < MIN_IDLE_SHARE * context.total_s or runs_one_by_one(context):
             return []
         rows, outside = with_idle_gain(context, HOST)
         on_cpu = context.device_kind == "cpu"

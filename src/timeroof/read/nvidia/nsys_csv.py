@@ -41,7 +41,7 @@ def read(found: Input, options: ReadOptions) -> Profile:
     entry, source = found.only, source_of("Nsight Systems", found)
     header = find_header(entry, _is_report)
     if header is None:
-        raise InputError("has no table of Nsight Systems", where=entry.name)
+        raise InputError("has no table of Nsight Systems", entry.name, "export it again")
     plain = _plain(header.plain)
     if "num calls" in plain:
         advice = "use `nsys stats --report cuda_gpu_kern_sum --format csv`"
@@ -95,7 +95,7 @@ def _summary(table: pl.DataFrame, source: Source) -> Profile:
         pl.lit("measured").alias("origin.time"),
     ).filter(pl.col("name").is_not_null() & (pl.col("calls") >= 0) & (pl.col("time_s") >= 0))
     if not rows.height:
-        raise InputError("has a header but no kernels", where=source.files[0].name)
+        raise InputError("has a header but no kernels", source.files[0].name, "record it again")
     notes = [SUMMARY, *one_device([])[1]]
     if lost := table.height - rows.height:
         text = f"{lost} rows without a name, count or time are left out."
