@@ -227,8 +227,10 @@ class Threads:
         self._ends = _thread._local()
         self._back: Callable[[], None] = lambda: None
         self._set_trace: Callable[[object, object, object], object] | None = None
-        with Ignoring("windows are of the main thread only"):
-            self._watch()
+        # Later ones have their own way of tracing, in which this was never tried.
+        if sys.version_info[:2] == (3, 11):
+            with Ignoring("windows are of the main thread only"):
+                self._watch()
 
     def _watch(self) -> None:
         ctypes, threading = sys.modules["ctypes"], sys.modules["threading"]
@@ -281,14 +283,23 @@ class Threads:
     def _traced(self, *_event: object) -> int:
         if self._set_trace is not None:
             self._set_trace(self._here(), None, None)
-        # Threads of a pool or a queue do nothing of their own, and one that ends is in our code.
-        name = sys._getframe(1).f_code.co_filename
-        is_library = name.startswith(_LIBRARY) and "site-packages" not in name
-        if is_library or name.startswith(_OURS):
+        if not _is_at_work(sys._getframe(1)):
             self._refused()
         else:
             self._answered()
         return 0
+
+
+def _is_at_work(frame: "FrameType") -> bool:
+    """Whether a thread is in code of the program's. Those of a pool or a queue do nothing of their
+    own. In one that ends, below nothing, whatever is switched on stays on and ends the process."""
+    name = frame.f_code.co_filename
+    if name.startswith(_OURS) or (name.startswith(_LIBRARY) and "site-packages" not in name):
+        return False
+    outermost = frame
+    while outermost.f_back is not None:
+        outermost = outermost.f_back
+    return outermost.f_code.co_filename.endswith("threading.py")
 
 
 def _is_traced(thread: int) -> bool:
