@@ -314,6 +314,38 @@ def test_launches_count_where_times_are_not_to_be_trusted(name: str, told: bool)
         assert finding.evidence["launch_bound_s"] >= 2 * finding.evidence["work_bound_s"]
 
 
+def test_a_long_wait_before_a_tiny_kernel_is_not_its_launching() -> None:
+    """Fifty launch costs for each at most: 100 launches of 0.1 s, and 17 minutes of waiting."""
+    rows = [tiny(idle_before_s=1000.0), fine(10.0)]
+    assert only("TR101", report_of(rows)).gain_s == pytest.approx(50 * 100 * 0.1 + 7.8)
+
+
+def test_waits_of_a_first_call_are_named() -> None:
+    """cuDNN is loaded and tuned before its first kernel: more warm-up, not CUDA graphs."""
+    first = tiny(launches=1, time_s=1.0, idle_before_s=80.0)
+    said = {"wall_s": 111.0, "kernel_s": 11.0}
+    finding = only(
+        "TR104",
+        report_of(
+            [first, fine(10.0, idle_before_s=20.0, calls=1000.0)],
+            idle_by_cause={"launch-starved": 100.0},
+            **said,
+        ),
+    )
+    assert (finding.action or "").startswith("Record after a few warm-up steps.")
+    assert "80.0 s of it are waits" in finding.why
+    often = tiny(launches=100, time_s=1.0, idle_before_s=80.0)
+    finding = only(
+        "TR104",
+        report_of(
+            [often, fine(10.0, idle_before_s=20.0, calls=1000.0)],
+            idle_by_cause={"launch-starved": 100.0},
+            **said,
+        ),
+    )
+    assert "warm-up" not in (finding.action or "")
+
+
 def one_by_one(idle_s: float, ops: float = 8.0, whole: float = 0.0) -> Report:
     """A step of so many ops that run by themselves, and of one compiled function's kernels."""
     rows = [fine(100.0 - idle_s, op="jax::tanh", launches=ops, **{"label.mode": "eager"})]
