@@ -125,10 +125,6 @@ class Recorder:
                 fresh.sessions.append(own)
                 own.start_forked()
                 activate(own)
-                if self._windows:
-                    from timeroof_recorder.windows import Windows
-
-                    fresh._windows.append(Windows(own))
         return fresh
 
     def ended(self) -> None:

@@ -369,13 +369,3 @@ def test_plain_tensors_in_a_thread_are_seen_in_windows(folder: Path) -> None:
     text = "import threading\nthread = threading.Thread(target=work, args=(0,))\n"
     found = report(folder, HEAD + PLAIN + text + "thread.start(); thread.join()\n")
     assert {"aten::mm", "aten::sigmoid"} <= {row["name"] for row in found["kernels"]}
-
-
-def test_plain_tensors_in_forked_workers_are_seen_in_windows(folder: Path) -> None:
-    text = (
-        "import multiprocessing\n"
-        "with multiprocessing.get_context('fork').Pool(2) as pool: pool.map(work, range(2))\n"
-    )
-    found = report(folder, HEAD + PLAIN + text)
-    assert {"aten::mm", "aten::sigmoid"} <= {row["name"] for row in found["kernels"]}
-    assert "did not run to its end" not in found["stderr"]
