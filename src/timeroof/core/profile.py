@@ -343,9 +343,10 @@ def typed_columns(
         raise InputError(
             f"{what} has a column of another type ({reason})", where, advice
         ) from error
+    found = typed.schema  # made anew each time it is asked for
     for name, dtype in types.items():
         # Of a struct, Polars casts the fields and leaves it a struct.
-        if typed.schema[name] != dtype:
+        if found[name] != dtype:
             reason = f"{name!r} is {table.schema[name]}"[:300]
             raise InputError(f"{what} has a column of another type ({reason})", where, advice)
     return typed

@@ -322,11 +322,11 @@ def mind_sizes(
     used = last[0] if near else first[0]
     share = f"{changed.share:.0%}" if changed.share >= 0.005 else "under 1%"
     steps = "1 timed step" if len(near) == 1 else f"{len(near)} timed steps"
-    times = f"times of ops those of {steps} near it" if near else "all timed steps are before it"
+    times = f"Op times are those of {steps} near it" if near else "All timed steps are before it"
     found.note(
-        f"sizes change from step to step: {share} of the ops that were"
+        f"Sizes change from step to step: {share} of the ops that were"
         f" described in step {first[0]} and again in step {last[0]} had other sizes"
-        f" ({changed.example}); amounts are those of step {used}, {times}"
+        f" ({changed.example}). Amounts are those of step {used}. {times}."
     )
 
 
