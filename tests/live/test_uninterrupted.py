@@ -116,10 +116,10 @@ def test_an_exception_of_a_handler_is_told_from_one_of_ours() -> None:
 @pytest.mark.usefixtures("alarm")
 def test_an_alarm_that_rings_while_we_look_reaches_the_program(tmp_path: Path) -> None:
     session = Session(Log(str(tmp_path)), {}, Instruments())
-    with pytest.raises(LateError), session._guard():
+    with pytest.raises(LateError), session._guard:
         signal.raise_signal(signal.SIGALRM)
     assert read_folder(tmp_path) == []
-    with session._guard():
+    with session._guard:
         raise ValueError("ours")
     assert [seen.failed for seen in read_folder(tmp_path)] == ["ours"]
 
