@@ -9,7 +9,7 @@ from typing import NamedTuple
 from timeroof.core.machine import Machine
 from timeroof.core.report import Finding
 from timeroof.core.units import format_amount, format_percent, format_seconds
-from timeroof.paper.data import BASE_CASE
+from timeroof.paper import BASE_CASE
 from timeroof.study.czaja import CODE as UTILISATION
 from timeroof.study.factors.beside import paper_case
 from timeroof.study.factors.conclusion import times

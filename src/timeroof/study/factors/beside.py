@@ -7,8 +7,8 @@ from functools import cache
 
 from timeroof.core.report import Finding
 from timeroof.core.units import format_seconds
+from timeroof.paper import BASE_CASE
 from timeroof.paper.build import build_paper
-from timeroof.paper.data import BASE_CASE
 from timeroof.study.factors.conclusion import Conclusion, times
 from timeroof.study.factors.published import paper_findings, published_cases
 from timeroof.study.judged_cases import Row

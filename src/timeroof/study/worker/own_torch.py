@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from timeroof.study import kernel as k
-from timeroof.study.case import Case
-from timeroof.study.kernel import Kernel, Setting, Workload
+from timeroof.study import case as k
+from timeroof.study.case import Case, Kernel, Setting, Workload
 from timeroof.study.worker.counting import Used
 from timeroof.study.worker.own import Made, Own, OwnError, leak_labels
 from timeroof.study.worker.torch_passes import every_tensor

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from timeroof.study import kernel as k
-from timeroof.study.kernel import Workload
+from timeroof.study import case as k
+from timeroof.study.case import Workload
 from timeroof.study.worker.own import OwnError
 
 if TYPE_CHECKING:
