@@ -39,6 +39,7 @@ def timeline(**columns: object) -> pl.DataFrame:
         ({"timeline": timeline(duration_s=[1.0, None])}, "duration_s has no value"),
         ({"timeline": timeline(kernel=[0, 7])}, "row 7, which is not there"),
         ({"timeline": timeline(start_s=["now", "then"])}, "another type"),
+        ({"timeline": timeline(start_s=[{"a": 0.0}, {"a": 1.0}])}, "'start_s' is Struct"),
         ({"timeline": timeline().drop("duration_s")}, "no column 'duration_s'"),
         ({"rungs": pl.DataFrame({"name": ["fused"], "flop/fp32": [-1.0]})}, "flop/fp32 has -1.0"),
         ({"rungs": pl.DataFrame({"flop/fp32": [1.0]})}, "no column 'name'"),

@@ -44,6 +44,10 @@ def test_labels_are_kept(source: Source) -> None:
         ({"name": ["a"], "time_s": [1.0], "phase": ["sideways"]}, "sideways"),
         ({"name": ["a"], "time_s": [1.0], "colour": ["red"]}, "label.colour"),
         ({"name": ["a"], "time_s": ["soon"]}, "type"),
+        *(
+            ({"name": ["a"], "time_s": [1.0], column: [{"x": 2.0}]}, f"another type ({column!r} is")
+            for column in ("defined_flops", "flop/fp32")
+        ),
         ({"name": ["a", "b"], "time_s": [1.0, 1.0], "id": [1, 1]}, "repeats"),
         ({"name": ["a"], "time_s": [1.0], "parent": [3]}, "parent"),
         *(

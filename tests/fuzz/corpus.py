@@ -48,7 +48,15 @@ def corpus(folder: Path) -> dict[str, bytes]:
     found["ncu_report"] = written_report(["gemm", "add"])
     found["xplane.pb"] = test_xplane.make_space()
     found["trace.json.gz"] = gzip.compress(found["trace.json"], mtime=0)
-    found["ranks.zip"] = _zip({"rank0.json": found["trace.json"], "tidy.csv": found["tidy.csv"]})
+    found["ranks.zip"] = _zip(dict.fromkeys(("rank0.json", "rank1.json"), found["trace.json"]))
+    found["execution_trace.zip"] = _zip(
+        {name: found[name] for name in ("trace.json", "execution_trace.json")}
+    )
+    for several in ("ncu_metrics", "ncu_phases"):
+        parts = {name: data for name, data in found.items() if name.startswith(f"{several}/")}
+        # Alone most are refused for what the others have.
+        found = {name: data for name, data in found.items() if name not in parts}
+        found[f"{several}.zip"] = _zip({name.partition("/")[2]: parts[name] for name in parts})
     found["workload.tar"] = _tar(
         {
             "pmc_perf.csv": test_omniperf.COUNTERS.encode(),
@@ -105,8 +113,9 @@ _WRITTEN: dict[str, Callable[[Path], object]] = {
 
 
 NAMES = (
-    *_GOLDEN_FILES, *_WRITTEN, *_TEXTS,
-    "ncu_report", "xplane.pb", "trace.json.gz", "ranks.zip", "workload.tar",
+    *(name for name in _GOLDEN_FILES if "/" not in name), *_WRITTEN, *_TEXTS,
+    "ncu_report", "xplane.pb", "trace.json.gz", "ranks.zip", "execution_trace.zip",
+    "ncu_metrics.zip", "ncu_phases.zip", "workload.tar",
 )  # fmt: skip
 
 

@@ -14,7 +14,14 @@ import msgspec
 import polars as pl
 
 from timeroof.core.errors import InputError, Note, as_notes
-from timeroof.core.profile import LARGEST, ROUNDING, TIMELINE_COLUMNS, Profile, amount_columns
+from timeroof.core.profile import (
+    LARGEST,
+    ROUNDING,
+    TIMELINE_COLUMNS,
+    Profile,
+    amount_columns,
+    typed_columns,
+)
 
 ADVICE = "record or save it again"
 # Columns of a timeline that may be absent.
@@ -102,7 +109,8 @@ def _timeline(table: pl.DataFrame, ids: pl.Series, where: str) -> pl.DataFrame:
         if column not in OPTIONAL:
             raise InputError(f"the timeline has no column {column!r}", where, ADVICE)
     table = table.with_columns(pl.lit(None, pl.String).alias(c) for c in missing)
-    typed = _typed(table.select(*TIMELINE_COLUMNS), dict(TIMELINE_COLUMNS), "timeline", where)
+    table = table.select(*TIMELINE_COLUMNS)
+    typed = typed_columns(table, TIMELINE_COLUMNS, "the timeline", where)
     for column, least in (("start_s", -LARGEST), ("duration_s", 0.0)):
         if typed[column].null_count():
             raise InputError(f"the timeline's {column} has no value somewhere", where, ADVICE)
@@ -119,18 +127,10 @@ def _rungs(table: pl.DataFrame, where: str) -> pl.DataFrame:
         raise InputError("the rungs have no column 'name'", where, ADVICE)
     amounts = amount_columns(table)
     types: dict[str, type[pl.DataType]] = {"name": pl.String} | dict.fromkeys(amounts, pl.Float64)
-    typed = _typed(table, types, "rungs", where)
+    typed = typed_columns(table, types, "the rungs", where)
     for column in amounts:
         _refuse_outside(typed[column], 0.0, "rungs", where)
     return typed
-
-
-def _typed(table: pl.DataFrame, types: Mapping[str, object], what: str, where: str) -> pl.DataFrame:
-    try:
-        return table.cast(dict(types))  # type: ignore[arg-type]
-    except pl.exceptions.PolarsError as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"the {what} has a column of another type ({reason})", where) from error
 
 
 def _refuse_outside(values: pl.Series, least: float, what: str, where: str) -> None:

@@ -293,28 +293,43 @@ def _sorted(table: pl.DataFrame) -> pl.DataFrame:
 
 def _typed(table: pl.DataFrame, where: str) -> pl.DataFrame:
     table = with_shape_lists(table)
-    wanted = [
-        (pl.col(name) if name in table.columns else pl.lit(None)).cast(dtype).alias(name)
-        for name, dtype in KERNEL_COLUMNS.items()
-    ]
+    types: dict[str, object] = dict(KERNEL_COLUMNS)
     for name in table.columns:
         if name in KERNEL_COLUMNS:
             continue
         if is_resource(name) and name != "launch":
-            wanted.append(pl.col(name).cast(pl.Float64))
+            types[name] = pl.Float64
         elif name.startswith((LABEL, ORIGIN)):
-            wanted.append(pl.col(name).cast(pl.String))
+            types[name] = pl.String
         else:
             raise InputError(
                 f"column {name!r} is no field, resource, origin or label",
                 where=where,
                 advice=f"call it {LABEL}{name} to keep it as a label",
             )
+    absent = [name for name in KERNEL_COLUMNS if name not in table.columns]
+    table = table.with_columns(pl.lit(None).alias(name) for name in absent)
+    return typed_columns(table.select(*types), types, "the table", where)
+
+
+def typed_columns(
+    table: pl.DataFrame, types: Mapping[str, object], what: str, where: str
+) -> pl.DataFrame:
+    """The table's columns as these types, or an InputError that names what is none of it."""
+    advice = "use numbers for times and amounts, text for names"
     try:
-        return table.select(wanted)
+        typed = table.cast(dict(types))  # type: ignore[arg-type]
     except pl.exceptions.PolarsError as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"a column has the wrong type ({reason})", where=where) from error
+        reason = str(error).splitlines()[0][:300]
+        raise InputError(
+            f"{what} has a column of another type ({reason})", where, advice
+        ) from error
+    for name, dtype in types.items():
+        # Of a struct, Polars casts the fields and leaves it a struct.
+        if typed.schema[name] != dtype:
+            reason = f"{name!r} is {table.schema[name]}"[:300]
+            raise InputError(f"{what} has a column of another type ({reason})", where, advice)
+    return typed
 
 
 def _check(table: pl.DataFrame, where: str) -> None:
@@ -370,5 +385,5 @@ assert is_resource(FAULT)
 __all__ = [
     "CALL_LABELS", "FLOP_FREE_KINDS", "KERNEL_COLUMNS", "LABEL", "ORIGIN", "RECORDED_CALL",
     "TIMELINE_COLUMNS", "Framework", "Profile", "RankTotals", "Source", "SourceFile", "StepKind",
-    "Steps", "amount_columns", "complete_kernels", "in_unprofiled_seconds",
+    "Steps", "amount_columns", "complete_kernels", "in_unprofiled_seconds", "typed_columns",
 ]  # fmt: skip
