@@ -177,7 +177,6 @@ class Trace:
     # Counters per kernel: name, device, counters.
     ranges: list[tuple[str, str, dict[str, object]]] = field(default_factory=list)
     bad: int = 0
-
     unpaired: int = 0
 
     @property
