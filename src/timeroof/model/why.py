@@ -1,6 +1,6 @@
 """Unfold every number of a judged row: formula, sizes, their source, ceiling, division.
 
-Amounts come from `work.derivation`, which counts the row's call once more with named sizes; a
+Amounts come from `work.recorded`, which counts the row's call once more with named sizes; a
 formula is shown only where it gives the row's own number. Everything else follows from columns
 of the row by the divisions of `model.judge`, written here as formulas over those columns.
 """

@@ -19,12 +19,11 @@ from timeroof.study.factors.across import (
     frameworks_of,
     ways,
 )
-from timeroof.study.factors.beside import paper_case
 from timeroof.study.factors.conclusion import NAMES as FACTOR_NAMES, times
 from timeroof.study.judged_cases import Row, limiter_words
 from timeroof.study.output.charted import HEADS, cases_chart, cells
 from timeroof.study.report import Study
-from timeroof.study.standing import NAMES, summary_lines
+from timeroof.study.standing import NAMES, paper_case, summary_lines
 from timeroof.views.page.templates import Charted
 from timeroof.views.terminal import console
 

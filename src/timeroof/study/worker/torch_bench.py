@@ -21,10 +21,9 @@ from timeroof.study.kernels import kernel as find_kernel
 from timeroof.study.worker import torch_passes as passes
 from timeroof.study.worker.counting import Used, describe, nothing_seen, used
 from timeroof.study.worker.own import Own
-from timeroof.study.worker.own_torch import OwnKernel
 from timeroof.study.worker.results import result_of
 from timeroof.study.worker.sampling import Entrant, Sampled
-from timeroof.study.worker.torch_passes import Context, Runnable, runnable
+from timeroof.study.worker.torch_passes import Context, OwnKernel, Runnable, runnable
 from timeroof.study.worker.turns import Turns
 from timeroof_recorder.torch.timing import PrimitivePass, Timing
 
