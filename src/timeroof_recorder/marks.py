@@ -121,7 +121,9 @@ class Marks:
         self._labels: dict[object, str] = {}
         self._alive: dict[object, Callable[[], bool]] = {}
         self._calls = 0
+        # Modules whose calls were seen since all of them are told, and whether they are again.
         self._roots: set[int] = set()
+        self._learns = False
         self._tally: dict[tuple[str, ...], int] = {}
         self._sizes: list[tuple[int, ...]] = []
         # Calls of each module in this step that were told, by their flags, and where the framework
@@ -201,9 +203,12 @@ class Marks:
         if how == RESTART:
             self._restart(self._times.get(key, [])[:-1])
         self._end(how, key, now_ns)
-        if self._roots and how == BOUNDARY:
+        if how == TAKEN:  # the next fold's modules are new, too
+            self._learns, self._roots = True, set()
+            self._watch(None)
+        elif self._roots and how == BOUNDARY:
             self._watch(frozenset(self._roots))
-            self._roots = set()
+            self._learns, self._roots = False, set()
 
     def called(
         self, key: int, label: str, flags: str, sizes: tuple[int, ...],
@@ -216,6 +221,8 @@ class Marks:
             if self.found not in (MANUAL, OPTIMIZER):
                 self._called(key, label, flags, sizes, is_alive)
             elif self.found == OPTIMIZER and _thread.get_ident() == self.thread:
+                if self._learns:
+                    self._roots.add(key)
                 self._forwarded(key, label, flags, sizes)
             return self._looked.get((key, flags), 0) >= MOST_LOOKED and self._is_inside(key)
         finally:

@@ -43,6 +43,8 @@ __all__ = ["posix", "time"]
 
 
 _SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
+# Python's own code in which threads wait for others.
+WAITS = ("threading.py", "queue.py", "_base.py", "selectors.py")
 
 
 def trace_ignored(what: str) -> None:

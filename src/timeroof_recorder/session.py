@@ -92,6 +92,8 @@ class Session:
         self.is_empty = False
         self._mark = ""
         self._notes: set[str] = set()
+        # Of every thread that steps: what to do when it ends.
+        self._ends = _thread._local()
 
     def start(self) -> None:
         """Put the instruments into their framework."""
@@ -326,6 +328,7 @@ class Session:
     def _switch_on(self, chosen: str) -> bool:
         if chosen not in self.instruments.offers:
             return False
+        self._ends.then = _AtEnd(self._thread_ends)
         if chosen == Pass.TIMED:
             self._calibration.before_step()
             self._clocks.watch_others()
@@ -397,6 +400,14 @@ class Session:
         self._forked_in_block = self._in_block
         self.close_block()
         self.note("forked")
+
+    def _thread_ends(self) -> None:
+        """The thread that steps ends, and with it what is switched on: only it can do that."""
+        if self._over or posix.getpid() != self._pid or self._pass not in INSTRUMENTED:
+            return
+        if self.marks.thread == _thread.get_ident():
+            self.schedule.repeat(self._pass)
+            self._drop_pass()
 
     def after_fork(self) -> None:
         """Go on with a block that the fork cut."""
@@ -507,6 +518,17 @@ class _Guard:
             return False
         self._session.failed(error)
         return True
+
+
+class _AtEnd:
+    """A value of a thread's own: it goes when the thread ends, there."""
+
+    def __init__(self, act: "Callable[[], None]") -> None:
+        self._act = act
+
+    def __del__(self) -> None:
+        with Ignoring("a pass was not given up"):
+            self._act()
 
 
 _NOTHING = Ignoring("signals are not held up")

@@ -11,7 +11,7 @@ import _thread
 import sys
 
 from timeroof_recorder.marks import WINDOW
-from timeroof_recorder.process import Ignoring, time
+from timeroof_recorder.process import WAITS, Ignoring, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ AGAIN_S = 0.002
 # How long a thread that marks a step waits for the main thread to end its window, and how often it
 # looks; a main thread that is waiting itself, in Python's own code for that, is woken.
 PATIENCE_S, LOOK_S = 0.25, 0.001
-_WAITS = ("threading.py", "queue.py", "_base.py", "selectors.py")
 _IMPORTS = "<frozen importlib"
 _OUTERMOST = 200
 
@@ -114,7 +113,7 @@ class Windows:
         main = threading.main_thread().ident if threading is not None else None
         frame = sys._current_frames().get(main or 0)
         library, number = self._c_library, _signal.SIGURG
-        if frame is None or not frame.f_code.co_filename.endswith(_WAITS):
+        if frame is None or not frame.f_code.co_filename.endswith(WAITS):
             return
         if _signal.getsignal(number) != _signal.SIG_DFL:
             return

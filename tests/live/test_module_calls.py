@@ -166,6 +166,26 @@ def test_one_walk_over_all_objects_serves_a_description(
     assert dropped() is None
 
 
+def test_modules_of_the_next_fold_are_watched_with_its_optimizer() -> None:
+    watched: list[frozenset[int] | None] = []
+    marks = Marks("auto", lambda end_ns: None, watch=watched.append, will_train=lambda: True)
+    alive = {1: True, 2: True}
+
+    def step(optimizer: int, module: int) -> None:
+        marks.called(module, "Net", "train grad", (), lambda: True)
+        marks.stepped(optimizer, "SGD", lambda: alive[optimizer])
+
+    step(1, 10)
+    step(1, 10)
+    assert watched == [frozenset({10})]
+    alive[1] = False
+    step(2, 20)
+    assert watched[1:] == [None]
+    step(2, 20)
+    step(2, 20)
+    assert watched[2:] == [frozenset({20})]
+
+
 class Loop:
     """A program that calls a cell by itself, over and over, and then steps."""
 

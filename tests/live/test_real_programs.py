@@ -302,3 +302,55 @@ def test_a_kind_that_was_not_timed_is_refused_in_one_line(folder: Path) -> None:
     done = run(folder, "--step-kind", "nonsense", "train.py")
     assert "no steps of the kind 'nonsense'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+CROWD = """
+import threading, time, torch
+from timeroof_recorder.torch.describing import Describing, others_are_past
+torch.set_num_threads(1)
+over = False
+def work():
+    x = torch.rand(64, 64)
+    while not over: x = torch.sigmoid(x @ x.T / 300)
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads: thread.start()
+whole = 0
+end = time.monotonic() + 6
+while time.monotonic() < end:
+    if others_are_past():
+        describing = Describing()
+        assert describing.start("trace.json")
+        torch.ones(3) + 1
+        whole += describing.stop()
+over = True
+for thread in threads: thread.join()
+print(whole)
+"""
+
+
+def test_steps_are_described_beside_threads_that_run_ops(folder: Path) -> None:
+    """Torch's observer is asked around every op of every thread, also where it is just leaving."""
+    done = subprocess.run(
+        [sys.executable, "-c", CROWD], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    assert int(done.stdout) > 0
+
+
+THREADS = """
+import threading, torch
+def client():
+    net = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad(); net(torch.ones(4, 8)).sum().backward(); optimizer.step()
+for _ in range(12):
+    thread = threading.Thread(target=client); thread.start(); thread.join()
+"""
+
+
+def test_a_thread_that_ends_in_a_profiled_step_says_nothing(folder: Path) -> None:
+    found = report(folder, THREADS)
+    assert found["totals"]["steps"]["count"] == 36
+    assert "Leaked" not in found["stderr"]
+    assert found["totals"]["known"]["flops"] > 0.5

@@ -15,6 +15,7 @@ from timeroof.live.reading import recordings_of, sample
 from timeroof.live.recording import Described, TensorSeen, is_meta
 from timeroof.live.records import process_of
 from timeroof.live.torch.describing import described_from_json
+from timeroof_recorder.clocks import Pace
 from timeroof_recorder.torch import COST
 
 
@@ -112,3 +113,22 @@ def test_what_runs_before_the_program_loads_no_library_that_reads_settings() -> 
     code = "import timeroof, sys; timeroof.step(); print({'numpy', 'polars'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_the_pace_takes_a_small_part_of_a_program_of_short_steps() -> None:
+    now_ns = spent_ns = 0
+
+    def clock_ns() -> int:
+        nonlocal now_ns
+        now_ns += 60_000
+        return now_ns
+
+    pace = Pace(clock_ns)
+    for step in range(300):
+        now_ns += 10_000_000
+        before_ns = now_ns
+        pace.take()
+        if step == 30:
+            begin_ns, spent_ns = now_ns, 0
+        spent_ns += now_ns - before_ns - 60_000  # the clock of this test is slow, too
+    assert spent_ns < 0.005 * (now_ns - begin_ns)

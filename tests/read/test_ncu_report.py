@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import struct
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -73,10 +72,20 @@ class Report:
         return Range()
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, load: Any) -> None:
-    module = ModuleType("ncu_report")
-    module.load_report = load  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "ncu_report", module)
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """A package in the place of NVIDIA's, whose `load_report` has this body."""
+
+    def make(body: str) -> None:
+        folder = tmp_path / "packages"
+        folder.mkdir()
+        parts = [inspect.getsource(part) for part in (Metric, Action, Range, Report)]
+        begin = f"from __future__ import annotations\nMETRICS = {METRICS!r}\n"
+        text = "\n".join([begin, *parts, f"def load_report(path):\n    {body}\n"])
+        (folder / "ncu_report.py").write_text(text)
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+
+    return make
 
 
 # A report as Nsight Compute lays it out: a file header, then blocks of a header and sized
@@ -146,7 +155,7 @@ def test_nvidias_package_and_damaged_reports(tmp_path: Path) -> None:
     pytest.importorskip("ncu_report")
     whole = written_report(["gemm", "relu"])
     path = tmp_path / "x"
-    for seed in range(60):
+    for seed in range(8):
         chance = random.Random(seed)
         data = bytearray(whole)
         for _ in range(chance.randint(1, 4)):
@@ -166,8 +175,8 @@ def report(tmp_path: Path) -> Path:
     return path
 
 
-def test_launches_of_a_report(monkeypatch: pytest.MonkeyPatch, report: Path) -> None:
-    stand_in(monkeypatch, lambda _path: Report())
+def test_launches_of_a_report(stand_in: Callable[[str], None], report: Path) -> None:
+    stand_in("print(path); return Report()")
     assert plan_of(open_input(report)).jobs[0].format.name == "ncu-report"
     profile = read_files([report])
     row = profile.kernels.row(0, named=True)
@@ -177,18 +186,26 @@ def test_launches_of_a_report(monkeypatch: pytest.MonkeyPatch, report: Path) -> 
     assert profile.device == "NVIDIA H100 80GB HBM3"
 
 
-def test_a_broken_report_is_refused(monkeypatch: pytest.MonkeyPatch, report: Path) -> None:
-    def fail(_path: str) -> Report:
-        raise RuntimeError("Failed to load report")
-
-    stand_in(monkeypatch, fail)
-    with pytest.raises(InputError, match="no whole Nsight Compute report"):
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("raise RuntimeError('Failed to load report')", "Failed to load report"),
+        ("raise OSError('no such file')", "no such file"),
+        ("import os; os.abort()", "NVIDIA's package ends with SIGABRT"),
+        ("import os; os._exit(3)", "NVIDIA's package ends with exit code 3"),
+    ],
+)
+def test_a_broken_report_is_refused(
+    body: str, words: str, stand_in: Callable[[str], None], report: Path
+) -> None:
+    stand_in(body)
+    with pytest.raises(InputError, match=f"no whole Nsight Compute report .*{words}"):
         read_files([report])
 
 
 def test_without_the_package_the_message_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, report: Path
+    stand_in: Callable[[str], None], report: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ncu_report", None)
-    with pytest.raises(InputError, match="pip install ncu-report, or export it"):
+    stand_in("return None\nraise ImportError('gone')")
+    with pytest.raises(InputError, match=r"not here \(gone\); pip install ncu-report, or export"):
         read_files([report])

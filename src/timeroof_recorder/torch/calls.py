@@ -297,14 +297,18 @@ class ModuleNames:
         self._open: list[Annotation] = []
         self._paths: dict[int, str] = {}
         self._roots: list[Module] = []
+        self._thread = 0
 
     def attach(self, entered: Module | None = None) -> None:
-        """Name every module call from here on; `entered` is a module that is being called."""
+        """Name every module call of this thread from here on; `entered` is being called."""
+        self._thread = _thread.get_ident()
         self._unwatch = watch_calls(self._told, self._leave)
         if entered is not None:
             self._enter(entered)
 
     def _told(self, module: Module, _args: object, _kwargs: object) -> None:
+        if _thread.get_ident() != self._thread:
+            return
         if not self._open:
             self._root_called(module)
         self._enter(module)
@@ -324,7 +328,7 @@ class ModuleNames:
         self._open.append(annotation)
 
     def _leave(self, _module: Module, _args: object, _kwargs: object) -> None:
-        if self._open:
+        if self._open and _thread.get_ident() == self._thread:
             self._open.pop().__exit__(None, None, None)
 
     def _name(self, root: Module) -> None:

@@ -4,6 +4,7 @@ compiled graphs, whose kernels hooks in Inductor keep as they are compiled.
 
 from __future__ import annotations
 
+import _thread
 import gc
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,8 @@ from functools import cache, partial
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from timeroof_recorder.process import Ignoring, QuietErrors, after_import, wrap
+from timeroof_recorder.clocks import is_running_task, threads_times
+from timeroof_recorder.process import WAITS, Ignoring, QuietErrors, after_import, time, wrap
 from timeroof_recorder.seen import CompiledKernel, ExternCall, GraphSeen
 from timeroof_recorder.torch import GRAPH, MARKS, SOURCE, inductor
 from timeroof_recorder.torch.beside import unseen
@@ -270,6 +272,75 @@ def _library() -> Any:
 
 # Whoever describes at the moment: at most one in a process.
 _ON: list[Describing] = []
+# How long it may take until no other thread is inside a call of an observer that was switched off,
+# and how much of its own time takes a thread out of any such call.
+_PATIENCE_S, _LOOK_S, _OUT_NS = 0.25, 0.001, 2_000_000
+
+
+class OtherThreads:
+    """What the program's other threads were at when an observer was switched off.
+
+    Torch asks the observer around every op of every thread. One that is taken away while a thread
+    is inside such a call, or followed by another before an op has ended that began under it, is
+    used after it was freed.
+    """
+
+    def __init__(self) -> None:
+        self._ran = self._now()
+        self._places = _places()
+
+    def are_out(self) -> bool:
+        """Wait until each of them has run for long enough, or none of the rest is running."""
+        left_s = _PATIENCE_S
+        while self._ran and left_s > 0:
+            now = self._now()
+            inside = [
+                t for t, ran in self._ran.items() if now.get(t, _OUT_NS + ran) - ran < _OUT_NS
+            ]
+            if not any(is_running_task(task) for task in inside):
+                break
+            time.sleep(_LOOK_S)
+            left_s -= _LOOK_S
+        return left_s > 0
+
+    def are_elsewhere(self) -> bool:
+        """Whether each that has run since then has also returned from what it had called."""
+        left_s = _PATIENCE_S
+        while left_s > 0:
+            now, places = self._now(), _places()
+            self._places = {t: at for t, at in self._places.items() if places.get(t) == at}
+            if all(now.get(task, 0) <= self._ran.get(task, 0) for task in self._places):
+                return True
+            time.sleep(_LOOK_S)
+            left_s -= _LOOK_S
+        return False
+
+    def _now(self) -> dict[int, int]:
+        me = _thread.get_native_id()
+        return {task: ran for task, (ran, _) in threads_times().items() if task != me}
+
+
+def _places() -> dict[int, tuple[int, int]]:
+    """Where in its code each thread of Python's is, by the system's number of the thread; but for
+    those that wait for others, in Python's own code for that."""
+    threading = sys.modules.get("threading")
+    known = dict(getattr(threading, "_active", {}))
+    return {
+        known[ident].native_id: (id(frame), frame.f_lasti)
+        for ident, frame in sys._current_frames().items()
+        if ident in known
+        and ident != _thread.get_ident()
+        and not frame.f_code.co_filename.endswith(WAITS)
+    }
+
+
+# The last observer's other threads.
+_LAST: list[OtherThreads] = []
+
+
+def others_are_past() -> bool:
+    """Whether no other thread is still in an op that began under the last observer."""
+    return all(others.are_elsewhere() for others in _LAST)
 
 
 class Describing:
@@ -308,17 +379,23 @@ class Describing:
             self._lines.attach()
         return True
 
-    def stop(self) -> None:
-        """End the recording; the file is whole then."""
+    def stop(self) -> bool:
+        """End the recording; whether the file is whole. Where other threads do not leave the
+        observer alone it stays, switched off, and no step is described any more."""
         self._lines.detach()
         self._compiled.detach()
         self._modules.detach()
-        if self._observer is not None:
-            with QuietErrors():
-                self._observer.stop()
-                self._observer.unregister_callback()
-            self._observer = None
-            _ON.remove(self)
+        if self._observer is None:
+            return True
+        with QuietErrors():
+            self._observer.stop()
+            _LAST[:] = [OtherThreads()]
+            if not _LAST[0].are_out():
+                return False
+            self._observer.unregister_callback()
+        self._observer = None
+        _ON.remove(self)
+        return True
 
 
 # Torch's execution trace cannot write some tensors down: it may then end the whole program.

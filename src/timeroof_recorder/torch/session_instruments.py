@@ -29,6 +29,7 @@ from timeroof_recorder.torch.describing import (
     Describing,
     Workshop,
     cannot_describe,
+    others_are_past,
     tensors_and_modules,
 )
 from timeroof_recorder.torch.timing import (
@@ -135,11 +136,13 @@ class TorchInstruments(Instruments):
         self._unwatch_calls = watch_calls(self._called, self._left, only=modules)
 
     def _alive_modules(self) -> list[Module]:
-        """The modules that were seen alive when the description began; else those of now."""
-        seen, self._modules_seen = self._modules_seen, None
-        if seen is None:
-            return _modules_of(tensors_and_modules())
-        return [module for known in seen if (module := known()) is not None]
+        """The modules that were seen alive when a description last began; before the first, those
+        of now. A walk over all objects is nothing for every optimizer that a program makes."""
+        if self._modules_seen is None:
+            alive = _modules_of(tensors_and_modules())
+            self._modules_seen = [weakref.ref(module) for module in alive]
+            return alive
+        return [module for known in self._modules_seen if (module := known()) is not None]
 
     def detach(self) -> None:
         """Leave torch as it was."""
@@ -264,6 +267,8 @@ class TorchInstruments(Instruments):
         if cannot_describe(self._op_names, alive):
             self.tell("undescribed", "compressed")
             return False
+        if not others_are_past():
+            return False
         describing = Describing(
             self._workshop.graphs, with_lines=self.with_lines, root_called=self._root_seen
         )
@@ -299,10 +304,10 @@ class TorchInstruments(Instruments):
     def _stop_describing(self) -> None:
         if self._describing is not None:
             describing, self._describing = self._describing, None
-            describing.stop()
+            if not describing.stop():
+                self._described = None
             if self._roots:
                 self.watch(self._roots)
-            self._modules_seen = None
 
     def bound(self, *, begins: bool) -> None:
         """Mark where the block begins or ends."""

@@ -1,16 +1,24 @@
-"""Nsight Compute's binary reports (`.ncu-rep`), opened by NVIDIA's own `ncu-report` package."""
+"""Nsight Compute's binary reports (`.ncu-rep`), opened by NVIDIA's own `ncu-report` package.
+
+It is opened in a process of its own: of a damaged report the package may end its process.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
+import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
 import msgspec
 import polars as pl
 
+from timeroof.core.children import Child
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions
@@ -52,30 +60,82 @@ class _Report(Protocol):
     def range_by_idx(self, index: int) -> _Range: ...
 
 
-def package(where: str) -> ModuleType:
-    """NVIDIA's package, or an error that says how to get it."""
+class _Opened(msgspec.Struct):
+    """What the package shows of a report's launches, or why it shows nothing."""
+
+    facts: list[tuple[str | None, ...]] = []
+    values: dict[str, list[float | None]] = {}
+    metrics: list[str] = []
+    device: str | None = None
+    capability: str | None = None
+    version: str | None = None
+    missing: str | None = None
+    broken: str | None = None
+
+
+def main() -> None:
+    """Answer with what NVIDIA's package shows of a report."""
+    # The package may print: only the answer goes to the parent.
+    answer = os.dup(1)
+    os.dup2(2, 1)
     try:
-        return importlib.import_module("ncu_report")
+        opened = _shown(importlib.import_module("ncu_report"), sys.argv[1])
     except (ImportError, OSError) as error:
+        opened = _Opened(missing=str(error))
+    except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+        opened = _Opened(broken=str(error)[:300])
+    with os.fdopen(answer, "wb") as out:
+        out.write(msgspec.msgpack.encode(opened))
+
+
+def _shown(module: ModuleType, path: str) -> _Opened:
+    try:
+        report = module.load_report(path)
+    except OSError as error:
+        raise ValueError(str(error)) from error
+    actions = list(_actions(report))
+    readings = _readings(actions[0]) if actions else {}
+    device, major, minor = (_text(actions[0], m) if actions else None for m in _CHIP)
+    return _Opened(
+        facts=[_facts(action, index) for index, action in enumerate(actions)],
+        values={role: _values(actions, ways) for role, ways in readings.items()},
+        metrics=[str(metric) for action in actions[:1] for metric in action.metric_names()],
+        device=device,
+        capability=f"{major}.{minor}" if major and minor else None,
+        version=getattr(module, "__version__", None),
+    )
+
+
+def _opened(path: Path, where: str) -> _Opened:
+    """What the package shows of a report, or an error that says how to get it."""
+    done = Child("timeroof.read.nvidia.ncu_report", (str(path),)).run()
+    try:
+        opened = msgspec.msgpack.decode(done.stdout, type=_Opened)
+    except msgspec.DecodeError:
+        code = done.returncode
+        by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        opened = _Opened(broken=f"NVIDIA's package ends with {by} when it opens it")
+    if opened.missing is not None:
         what = "is a binary Nsight Compute report, and NVIDIA's package that opens it is not here"
         export = "ncu --import FILE --csv --page raw > FILE.csv"
         advice = f"pip install ncu-report, or export it: {export}"
-        raise InputError(f"{what} ({error})", where, advice) from error
+        raise InputError(f"{what} ({opened.missing})", where, advice)
+    if opened.broken is not None:
+        what = f"is no whole Nsight Compute report ({opened.broken})"
+        raise InputError(what, where, "record it again")
+    return opened
 
 
-def part_of(report: _Report, name: str) -> ncu_profile.Part:
+def _part(opened: _Opened, name: str) -> ncu_profile.Part:
     """The launches of an opened report."""
-    actions = list(_actions(report))
-    metrics = {metric for action in actions[:1] for metric in action.metric_names()}
-    facts = [_facts(action, index) for index, action in enumerate(actions)]
-    table = pl.DataFrame(facts, schema=dict.fromkeys(ncu_profile.FACTS, pl.String), orient="row")
-    readings = _readings(actions[0]) if actions else {}
-    values = {role: _values(actions, ways) for role, ways in readings.items()}
-    table = table.with_columns(pl.Series(role, v, dtype=pl.Float64) for role, v in values.items())
-    device, major, minor = (_text(actions[0], m) if actions else None for m in _CHIP)
-    capability = f"{major}.{minor}" if major and minor else None
-    collected = ncu_profile.some_metrics(metrics)
-    return ncu_profile.Part(name, "", table, collected, device, capability)
+    table = pl.DataFrame(
+        opened.facts, schema=dict.fromkeys(ncu_profile.FACTS, pl.String), orient="row"
+    )
+    table = table.with_columns(
+        pl.Series(role, v, dtype=pl.Float64) for role, v in opened.values.items()
+    )
+    collected = ncu_profile.some_metrics(set(opened.metrics))
+    return ncu_profile.Part(name, "", table, collected, opened.device, opened.capability)
 
 
 def _actions(report: _Report) -> Iterator[_Action]:
@@ -135,15 +195,13 @@ def _dimensions(action: _Action, metrics: tuple[str, ...]) -> str | None:
 
 def read(found: Input, options: ReadOptions) -> Profile:
     """The profile of all launches in all ranges."""
-    module = package(found.name)
     with plain_file(found.only, ".ncu-rep") as path:
-        try:
-            part = part_of(module.load_report(str(path)), found.name)
-        except (RuntimeError, ValueError, OSError, TypeError, AttributeError) as error:
-            what = f"is no whole Nsight Compute report ({error})"
-            raise InputError(what, found.name, "record it again") from error
-    if not part.table.height:
+        opened = _opened(path, found.name)
+    if not opened.facts:
         raise InputError("has no profiled kernel", where=found.name, advice="record it again")
-    profile = ncu_profile.profile_of_parts([part], found, options.architecture)
-    version = getattr(module, "__version__", None)
-    return replace(profile, source=msgspec.structs.replace(profile.source, version=version))
+    profile = ncu_profile.profile_of_parts([_part(opened, found.name)], found, options.architecture)
+    return replace(profile, source=msgspec.structs.replace(profile.source, version=opened.version))
+
+
+if __name__ == "__main__":
+    main()
