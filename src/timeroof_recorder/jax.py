@@ -12,7 +12,7 @@ from timeroof_recorder.jax_calls import Defined, Proxy, Watch, watch_functions
 from timeroof_recorder.marks import Marks
 from timeroof_recorder.process import Ignoring, after_import, posix, step_aside, time, wrap
 from timeroof_recorder.schedule import Pass
-from timeroof_recorder.xspace import busy_ns, count_events
+from timeroof_recorder.xspace import Waits, busy_ns, count_events
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -48,6 +48,9 @@ class JaxInstruments(Instruments):
         self._compiled, self._compiled_before, self._compiled_told = 1, 1, 0
         self._spans: list[tuple[int, int]] = []
         self._defined = Defined()
+        self._block_until_ready = self._jax.block_until_ready
+        self._array: Any = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", ())
+        self._waits = Waits(self._array, self.libraries)
 
     @property
     def offers(self) -> frozenset[str]:
@@ -94,7 +97,9 @@ class JaxInstruments(Instruments):
     def _lowered(self, original: Callable[..., object], *args: Any, **kwargs: object) -> object:
         found = original(*args, **kwargs)
         with Ignoring("what a function defines is not known"):
-            self._defined.lowered(str(args[0]), args[1].jaxpr)
+            running = self._watch.running
+            is_whole = running is not None and running.is_compiled
+            self._defined.lowered(str(args[0]), args[1].jaxpr, is_whole=is_whole)
         return found
 
     def _watch_updates(self) -> None:
@@ -195,7 +200,7 @@ class JaxInstruments(Instruments):
             # No function of the program's is known: whatever there is.
             result = self._jax.live_arrays()
         try:
-            self._jax.block_until_ready(result)
+            self._block_until_ready(result)
         except Exception:  # given away, or it failed
             return True
         return True
@@ -228,6 +233,10 @@ class JaxInstruments(Instruments):
         options.enable_hlo_proto = self._compiled != self._compiled_told
         self._spans, self._compiled_before = [], self._compiled
         self._session = profiler.ProfilerSession(options)
+        api = sys.modules["jax._src.api"]
+        waits = (self._jax, "block_until_ready"), (api, "block_until_ready")
+        arrays = (self._array, "_value"), (self._array, "block_until_ready")
+        self._waits.start((*waits, *arrays))
         with profiler.TraceMe(BEGIN):
             self._begin_ns = time.perf_counter_ns()
         return True
@@ -243,6 +252,7 @@ class JaxInstruments(Instruments):
         with profiler.TraceMe(FINISH):
             finish_ns = time.perf_counter_ns()
         data = session.stop()
+        waits = [(start - self._begin_ns, *more) for start, *more in self._waits.stop()]
         compiled = self._compiled_before
         spans = [(start - self._begin_ns, length) for start, length in self._spans]
 
@@ -251,7 +261,8 @@ class JaxInstruments(Instruments):
             with open(path, "wb") as file:  # noqa: PTH123
                 file.write(data)
             self._compiled_told = compiled
-            return {"file": path, "compile": spans, "defined": self._defined.take()}
+            defined = {"defined": self._defined.take(), "eager": self._defined.eager}
+            return {"file": path, "compile": spans, "waits": waits, **defined}
 
         count = count_events(data)
         return EventFile(count, self._begin_ns, finish_ns, keep, lambda: busy_ns(data))
@@ -267,6 +278,7 @@ class JaxInstruments(Instruments):
     def abort(self) -> None:
         """Switch it off, and forget it."""
         session, self._session = self._session, None
+        self._waits.stop()
         if session is not None:
             session.stop()
 
@@ -297,6 +309,7 @@ class JaxInstruments(Instruments):
     def forked(self) -> None:
         """JAX's threads are the parent's: nothing of it is touched here."""
         self._session = self._result = None
+        self._waits.stop()
 
 
 def _every(schedule: Any) -> int:

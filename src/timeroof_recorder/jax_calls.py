@@ -45,11 +45,14 @@ class Proxy:
     """Stands for a compiled function; everything but its calls is the function's own."""
 
     __slots__ = (
-        "__dict__", "__weakref__", "_function", "_key", "_watch", "calls", "every", "trains",
+        "__dict__", "__weakref__", "_function", "_key", "_watch", "calls", "every", "is_compiled",
+        "trains",
     )  # fmt: skip
 
-    def __init__(self, function: Function, watch: Watch, *, trains: bool = False) -> None:
-        self._function, self._watch, self.trains = function, watch, trains
+    def __init__(self, function: Function, watch: Watch, *, differentiates: bool = False) -> None:
+        self._function, self._watch = function, watch
+        # Whether it computes a gradient or an update, and whether it is compiled as a whole.
+        self.trains, self.is_compiled = differentiates, not differentiates
         self._key: int | None = None
         # Calls until now, and how many of them make one update of parameters.
         self.calls, self.every = 0, 1
@@ -174,7 +177,7 @@ def _training(original: Function, watch: Watch) -> Function:
 
     @functools.wraps(original)
     def made(*args: object, **kwargs: object) -> object:
-        proxy = Proxy(original(*args, **kwargs), watch, trains=True)  # type: ignore[arg-type]
+        proxy = Proxy(original(*args, **kwargs), watch, differentiates=True)  # type: ignore[arg-type]
 
         @functools.wraps(proxy._function)
         def differentiated(*args: object, **kwargs: object) -> object:
@@ -214,9 +217,21 @@ class Defined:
     def __init__(self) -> None:
         self._new: list[tuple[str, list[Any], list[list[Equation]]]] = []
         self._count = 0
+        # Names of programs that are one op each, called by itself, and of all others.
+        self._eager: set[str] = set()
+        self._others: set[str] = set()
 
-    def lowered(self, name: str, jaxpr: Any) -> None:
-        """XLA is about to get a function; its unused parts are gone already."""
+    @property
+    def eager(self) -> list[str]:
+        """Programs of single ops that run one by one."""
+        return sorted(self._eager - self._others)
+
+    def lowered(self, name: str, jaxpr: Any, *, is_whole: bool) -> None:
+        """XLA is about to get a function; its unused parts are gone already. `is_whole`: it is what
+        the program compiles, or a part of that."""
+        of = self._others if is_whole or not _is_own(jaxpr) else self._eager
+        if len(of) < _MOST_FUNCTIONS:
+            of.add(_sanitized(name))
         if self._count >= _MOST_FUNCTIONS:
             return
         with Ignoring("the products of a function were not looked at"):
@@ -230,6 +245,12 @@ class Defined:
         """Functions that nobody has taken yet: name, arguments, and jaxprs, the outermost last."""
         found, self._new = self._new, []
         return found
+
+
+def _is_own(jaxpr: Any) -> bool:
+    """Whether a function is JAX's own: a primitive, or one of `jax.numpy`."""
+    told = str(getattr(getattr(jaxpr, "debug_info", None), "func_src_info", ""))
+    return "/jax/_src/" in told
 
 
 class _Plain:

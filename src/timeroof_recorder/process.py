@@ -156,8 +156,9 @@ def wrap(owner: object, name: str, wrapper: "Call") -> "Callable[[], None]":
     def call(*args: object, **kwargs: object) -> object:
         return wrapper(original, *args, **kwargs)
 
-    for kept in ("__module__", "__name__", "__qualname__", "__doc__", "__wrapped__"):
-        if hasattr(original, kept):
+    for kept in ("__module__", "__name__", "__qualname__", "__doc__"):
+        # Methods of extensions may have other things there.
+        if isinstance(getattr(original, kept, None), str):
             setattr(call, kept, getattr(original, kept))
     call.__wrapped__ = original  # type: ignore[attr-defined]
 

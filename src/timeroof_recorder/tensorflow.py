@@ -19,7 +19,7 @@ from timeroof_recorder.instruments import EventFile, Instruments, sizes_of
 from timeroof_recorder.process import Ignoring, QuietErrors, posix, step_aside, time, wrap
 from timeroof_recorder.schedule import Pass
 from timeroof_recorder.tensorflow_calls import KERAS_EVALUATES, Calls, Described, Told, alive
-from timeroof_recorder.xspace import busy_ns, count_events
+from timeroof_recorder.xspace import Waits, busy_ns, count_events
 
 if TYPE_CHECKING:
     from timeroof_recorder.marks import Marks
@@ -189,6 +189,9 @@ class TensorflowInstruments(Instruments, Told):
         self._is_describing = self._is_foreign = self._trains = self._collects = False
         self._accumulates = False
         self._begin_ns = 0
+        ops: Any = import_module("tensorflow.python.framework.ops")
+        self._tensor = getattr(ops, "_EagerTensorBase", ())
+        self._waits = Waits(self._tensor, self.libraries)
         # Whether ops were seen that a line of the program ran; nodes of a graph bear none.
         self._has_lines = False
         self._described: dict[str, object] | None = None
@@ -339,6 +342,7 @@ class TensorflowInstruments(Instruments, Told):
         if pass_ == "block":
             self._start_describing()
         self._calls.spans = []
+        self._waits.start(((self._tensor, "numpy"), (self._tensor, "_numpy")))
         self._profiler.mark(BEGIN)
         self._begin_ns = time.perf_counter_ns()
         return True
@@ -379,6 +383,7 @@ class TensorflowInstruments(Instruments, Told):
         if self._is_describing:
             more["eager"] = self._stop_describing()
         data = self._profiler.stop()
+        waits = [(start - self._begin_ns, *told) for start, *told in self._waits.stop()]
         if data is None:
             return None
         spans = [(start - self._begin_ns, length) for start, length in self._calls.spans]
@@ -388,7 +393,7 @@ class TensorflowInstruments(Instruments, Told):
             with open(path, "wb") as file:  # noqa: PTH123
                 file.write(data)
             self._new_graphs()
-            return {"file": path, "compile": spans, **more}
+            return {"file": path, "compile": spans, "waits": waits, **more}
 
         return EventFile(count_events(data), self._begin_ns, finish_ns, keep, lambda: busy_ns(data))
 
@@ -407,6 +412,7 @@ class TensorflowInstruments(Instruments, Told):
         """Switch off whatever is on, and forget it."""
         if self._is_describing:
             self._stop_describing()
+        self._waits.stop()
         self._profiler.abort()
         self._described = None
 
@@ -435,6 +441,7 @@ class TensorflowInstruments(Instruments, Told):
     def forked(self) -> None:
         """TensorFlow's threads are the parent's: nothing of it is touched here."""
         self._profiler.forget()
+        self._waits.stop()
         self._is_describing = False
 
 

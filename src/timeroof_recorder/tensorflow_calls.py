@@ -13,13 +13,10 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from timeroof_recorder.process import KERAS, Ignoring, after_import, keras_backend, time, wrap
-
-if TYPE_CHECKING:
-    from types import FrameType
-
+from timeroof_recorder.xspace import program_line
 
 Original = Callable[..., object]
 Back = Callable[[], None]
@@ -349,7 +346,6 @@ def alive(thing: object) -> Callable[[], bool]:
 
 # Ops of one step that are described.
 _MOST_OPS = 200_000
-_FARTHEST = 60
 _LAYERS = (("keras.src.layers.layer", "Layer"), ("tf_keras.src.engine.base_layer", "Layer"))
 
 
@@ -363,7 +359,7 @@ class Described:
         self._layers: list[str] = []
         found = [getattr(sys.modules.get(n), "__file__", None) for n in ("tensorflow", "keras")]
         homes = [path.rpartition("/")[0] for path in found if isinstance(path, str)]
-        self._libraries = (*homes, __file__.rpartition("/")[0])
+        self._libraries = tuple(homes)
         self.ops: list[tuple[object, ...]] = []
 
     def start(self) -> None:
@@ -407,20 +403,9 @@ class Described:
                 (
                     _text(op_type), tuple(_tensor(v) for v in inputs),
                     tuple(_tensor(v) for v in outputs), named, self._phase(),
-                    ".".join(self._layers) or None, self._line(sys._getframe(2)),
+                    ".".join(self._layers) or None, program_line(sys._getframe(2), self._libraries),
                 )
             )  # fmt: skip
-
-    def _line(self, frame: FrameType | None) -> str | None:
-        """The line of the program that ran it."""
-        for _ in range(_FARTHEST):
-            if frame is None:
-                return None
-            name = frame.f_code.co_filename
-            if not name.startswith((*self._libraries, "<")) and "/site-packages/" not in name:
-                return f"{name.rpartition('/')[2]}:{frame.f_lineno}"
-            frame = frame.f_back
-        return None
 
 
 def _tensor(value: object) -> tuple[object, ...] | None:

@@ -1,10 +1,20 @@
-"""What a recorder asks of an XSpace, XLA's format of traces: how many events, how much is ops."""
+"""What the recorders of JAX and TensorFlow share: what they ask of an XSpace, XLA's format of
+traces (how many events, how much is ops), and the lines in which a program waits for results.
+"""
+
+import _thread
+import sys
 
 from timeroof_recorder.instruments import union
+from timeroof_recorder.process import Ignoring, time, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+    from typing import Any
+
+    Call = Callable[..., object]
 
 _PLANE, _LINE, _EVENT = 1, 3, 4
 _LINE_TIMESTAMP, _EVENT_METADATA, _EVENT_OFFSET, _EVENT_DURATION, _EVENT_STAT = 3, 1, 2, 3, 4
@@ -136,3 +146,90 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at
         shift += 7
+
+
+# Lines in which a program waits for results, or copies them.
+
+
+_MOST_WAITS = 10_000
+# Frames up to the program's own that are looked at.
+_FARTHEST = 60
+_OWN = __file__.rpartition("/")[0]
+
+
+def program_line(frame: "FrameType | None", libraries: "tuple[str, ...]") -> str | None:
+    """The line of the program above the frames of libraries: ``train.py:31``."""
+    for _ in range(_FARTHEST):
+        if frame is None:
+            return None
+        name = frame.f_code.co_filename
+        if not name.startswith((*libraries, _OWN, "<")) and "/site-packages/" not in name:
+            return f"{name.rpartition('/')[2]}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+class Waits:
+    """Hears, in a timed pass, where the stepping thread reads arrays of a type or waits for them:
+    begin, length and line. What it is put into is as it was when the pass has ended."""
+
+    def __init__(self, kind: "type | tuple[()]", libraries: "tuple[str, ...]") -> None:
+        self._kind, self._libraries = kind, libraries
+        self._spans: list[tuple[int, int, str]] = []
+        self._backs: list[Callable[[], None]] = []
+        self._thread = 0
+        self._is_inside = False
+
+    def start(self, places: "tuple[tuple[object, str], ...]") -> None:
+        """Hear from now on of these functions, methods and properties, and of NumPy's copies."""
+        self._spans, self._thread = [], _thread.get_ident()
+        numpy = sys.modules.get("numpy")
+        # Numba knows NumPy's functions by what they are.
+        if numpy is not None and "numba" not in sys.modules:
+            places = (*places, (numpy, "asarray"), (numpy, "array"))
+        for owner, name in places:
+            with Ignoring("waits for results are not seen"):
+                self._put(owner, name)
+
+    def stop(self) -> list[tuple[int, int, str]]:
+        """Hear no more; what was heard."""
+        while self._backs:
+            with Ignoring("a function is still heard of"):
+                self._backs.pop()()
+        found, self._spans = self._spans, []
+        return found
+
+    def _put(self, owner: object, name: str) -> None:
+        original = vars(owner)[name]
+        read = original.fget if isinstance(original, property) else None
+        if read is None:
+            self._backs.append(wrap(owner, name, self._heard))
+            return
+        made = property(lambda array: self._heard(read, array))
+
+        def back() -> None:
+            if vars(owner)[name] is made:
+                setattr(owner, name, original)
+
+        setattr(owner, name, made)
+        self._backs.append(back)
+
+    def _heard(self, original: "Call", *args: object, **kwargs: object) -> object:
+        is_heard = not self._is_inside and _thread.get_ident() == self._thread
+        if not is_heard or not args or not self._holds(args[0]) or len(self._spans) >= _MOST_WAITS:
+            return original(*args, **kwargs)
+        line = program_line(sys._getframe(1), self._libraries)
+        self._is_inside = True
+        begin = time.perf_counter_ns()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self._is_inside = False
+            if line is not None:
+                self._spans.append((begin, time.perf_counter_ns() - begin, line))
+
+    def _holds(self, value: "Any") -> bool:
+        """Whether it is such an array, or a list or dictionary that begins with one."""
+        if isinstance(value, (list, tuple, dict)):
+            value = next(iter(value.values() if isinstance(value, dict) else value), None)
+        return isinstance(value, self._kind)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import timeroof
 from tests.advice.cases import only, report_of
 from tests.recorded_data import DATA, needs_recorded_data
 from timeroof.api.reports import load
@@ -107,3 +108,33 @@ def test_copies_between_host_and_device_are_to_be_overlapped() -> None:
     assert "non_blocking" in (found.action or "") or "asynchronous" in (found.action or "")
     between = only("TR201", report_of([copy | {"name": "Memcpy DtoD"}, slow(time_s=1.0)]))
     assert "host" not in between.title + (between.action or "")
+
+
+def test_no_tf32_for_a_chip_that_has_none() -> None:
+    product = {"name": "sgemm", "op": "aten::mm", "kind": "kernel", "flop/fp32": 9e12,
+               "byte/dram": 1e9, "time_s": 1.0, "launches": 1.0}  # fmt: skip
+    narrow = product | {"name": "h884gemm_fp16", "time_s": 0.5, "flop/fp32": 0.0,
+                        "flop/fp16-tensor": 3e13}  # fmt: skip
+    actions = {
+        name: only("TR301", report_of([product, narrow], timeroof.machine(name))).action or ""
+        for name in ("v100-sxm2", "a100-sxm4-80gb")
+    }
+    assert "TF32" in actions["a100-sxm4-80gb"]
+    assert "TF32" not in actions["v100-sxm2"]
+    assert "torch.autocast around the whole forward pass." in actions["v100-sxm2"]
+
+
+def test_the_exchange_of_experts_is_no_exchange_of_embeddings() -> None:
+    def action(name: str) -> str:
+        sends = slow(name=name, kind="collective", op=None, exclusive_s=9.0, time_s=9.0)
+        return only("TR107", report_of([sends, slow(time_s=1.0)])).action or ""
+
+    assert "experts" in action("void deep_ep::internode::combine<8>(int4*)")
+    assert "expert" not in action("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)")
+
+
+def test_products_that_memory_limits_are_not_told_to_be_contiguous() -> None:
+    product = slow(
+        name="fused_moe_kernel", op="aten::mm", shape="[[512, 64], [64, 64]]", dtype="bf16"
+    )
+    assert "more tokens" in (only("TR207", report_of([product])).action or "")

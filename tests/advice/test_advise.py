@@ -38,6 +38,10 @@ def test_a_second_claimed_twice_counts_once() -> None:
     assert second.evidence["cumulative_gain_s"] == pytest.approx(8.0)
 
 
+def test_a_run_of_no_time_has_no_findings() -> None:
+    assert advise(report_of([{"name": "ncclAllReduce", "time_s": 1e-9}], wall_s=0.0)) == []
+
+
 def test_what_is_explained_is_not_called_slow_as_well() -> None:
     slow = {"name": "mm", "op": "aten::mm", "dtype": "fp32", "time_s": 20.0, "byte/dram": 1.0}
     half = product(time_s=20.0)

@@ -130,9 +130,10 @@ def test_a_backward_pass_of_its_own_is_silent(other: dict[str, Any]) -> None:
     assert not found("TR305", report_of([layer("forward"), layer("backward", **other)]))
 
 
-def test_gradients_of_products_are_no_recomputation() -> None:
+@pytest.mark.parametrize("op", ["aten::bmm", "tf::BatchMatMulV2", "jax::dot_general"])
+def test_gradients_of_products_are_no_recomputation(op: str) -> None:
     """Attention's backward pass has products of the forward pass's sizes, but no softmax."""
-    rows = [layer(phase, op="aten::bmm") for phase in ("forward", "backward")]
+    rows = [layer(phase, op=op) for phase in ("forward", "backward")]
     softmax = [layer(phase, op="aten::_softmax") for phase in ("forward", "backward")]
     assert not found("TR305", report_of([*rows, softmax[0]]))
     assert only("TR305", report_of([*rows, *softmax])).kernels[0] == 1

@@ -15,7 +15,7 @@ import pytest
 
 from tests.advice.cases import ceiling, fine, found, machine_with, report_of
 from tests.advice.test_arithmetic import double, layer, product
-from tests.advice.test_launching import CAUSES, adam, thin, tiny
+from tests.advice.test_launching import CAUSES, adam, one_by_one, thin, tiny
 from tests.advice.test_traffic import chained, copy, fresh, moved, slow
 from tests.conftest import make_machine
 from timeroof.advice import RULES
@@ -166,6 +166,13 @@ ROWS: dict[str, Cases] = {
         lambda launches: report_of([adam(launches, time_s=20.0)]),
         50,
         49,
+    ),
+    "TR110": Cases(
+        lambda: one_by_one(40.0),
+        lambda: one_by_one(40.0, ops=7.0),
+        one_by_one,
+        5.05,
+        4.95,
     ),
     "TR201": Cases(
         lambda: report_of([fine(90.0), copy(10.0)]),

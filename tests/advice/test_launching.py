@@ -1,4 +1,4 @@
-"""TR101 to TR109: launching and waiting. Each fires, stays silent, and has a boundary."""
+"""TR101 to TR110: launching and waiting. Each fires, stays silent, and has a boundary."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from timeroof.advice import advise
 from timeroof.api.reports import analyze, load
 from timeroof.core.errors import UNTRUSTED, Note
 from timeroof.core.machine import Ceiling, Machine
+from timeroof.core.profile import Steps, Wait
+from timeroof.core.report import Report
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "live"
 
@@ -310,3 +312,85 @@ def test_launches_count_where_times_are_not_to_be_trusted(name: str, told: bool)
         assert "tiny ops are launched for" in finding.title
         assert "nn.LSTM" in (finding.action or "")
         assert finding.evidence["launch_bound_s"] >= 2 * finding.evidence["work_bound_s"]
+
+
+def test_a_long_wait_before_a_tiny_kernel_is_not_its_launching() -> None:
+    """Fifty launch costs for each at most: 100 launches of 0.1 s, and 17 minutes of waiting."""
+    rows = [tiny(idle_before_s=1000.0), fine(10.0)]
+    assert only("TR101", report_of(rows)).gain_s == pytest.approx(50 * 100 * 0.1 + 7.8)
+
+
+def test_waits_of_a_first_call_are_named() -> None:
+    """cuDNN is loaded and tuned before its first kernel: more warm-up, not CUDA graphs."""
+    first = tiny(launches=1, time_s=1.0, idle_before_s=80.0)
+    said = {"wall_s": 111.0, "kernel_s": 11.0}
+    finding = only(
+        "TR104",
+        report_of(
+            [first, fine(10.0, idle_before_s=20.0, calls=1000.0)],
+            idle_by_cause={"launch-starved": 100.0},
+            **said,
+        ),
+    )
+    assert (finding.action or "").startswith("Record after a few warm-up steps.")
+    assert "80.0 s of it are waits" in finding.why
+    often = tiny(launches=100, time_s=1.0, idle_before_s=80.0)
+    finding = only(
+        "TR104",
+        report_of(
+            [often, fine(10.0, idle_before_s=20.0, calls=1000.0)],
+            idle_by_cause={"launch-starved": 100.0},
+            **said,
+        ),
+    )
+    assert "warm-up" not in (finding.action or "")
+
+
+def one_by_one(idle_s: float, ops: float = 8.0, whole: float = 0.0) -> Report:
+    """A step of so many ops that run by themselves, and of one compiled function's kernels."""
+    rows = [fine(100.0 - idle_s, op="jax::tanh", launches=ops, **{"label.mode": "eager"})]
+    compiled = fine(1e-9, op="jax::add", name="fused", launches=whole)
+    rows += [compiled | {"label.mode": None}] if whole else []
+    return report_of(rows, wall_s=100.0, idle_by_cause={"dispatch": idle_s})
+
+
+def test_ops_that_run_one_by_one_are_told_to_be_compiled() -> None:
+    report = one_by_one(40.0, ops=30.0, whole=10.0)
+    finding = only("TR110", report)
+    assert finding.gain_s == pytest.approx(40.0 * 30 / 40)
+    assert finding.title.startswith("30 ops run one by one")
+    assert finding.action is not None
+    assert "jax.jit" in finding.action
+    assert not found("TR104", report)
+
+
+def test_a_compiled_step_with_few_ops_beside_it_is_not_told_to_be_compiled() -> None:
+    report = one_by_one(40.0, ops=10.0, whole=10.0)
+    assert not found("TR110", report)
+    assert found("TR104", report)
+
+
+def waiting(calls: float, busy_s: float, framework: str = "jax") -> Report:
+    """A step on a CPU of 80 s of kernels and 20 s of the host, which waits for a result."""
+    line = Wait(line="train.py:9", calls=calls, idle_s=0.0, busy_s=busy_s)
+    return report_of(
+        [fine(80.0, op=f"{framework}::tanh", device="cpu")],
+        wall_s=100.0, idle_by_cause={"python": 20.0}, steps=Steps(count=9, waits=[line]),
+    )  # fmt: skip
+
+
+def test_a_line_that_waits_for_every_step_is_named_with_what_kernels_could_hide() -> None:
+    finding = only("TR106", waiting(1.0, 70.0))
+    assert own_gain_s(finding) == pytest.approx(20.0)
+    assert "train.py:9" in finding.title
+    assert "train.py:9" in finding.why
+
+
+@pytest.mark.parametrize(
+    ("calls", "busy_s", "framework"), [(0.1, 70.0, "jax"), (1.0, 0.0, "jax"), (1.0, 70.0, "tf")]
+)
+def test_lines_that_wait_rarely_or_for_nothing_that_runs_are_left_alone(
+    calls: float, busy_s: float, framework: str
+) -> None:
+    """A result of ten steps, one that was there, and a call that ends when its kernels do."""
+    assert not found("TR106", waiting(calls, busy_s, framework))

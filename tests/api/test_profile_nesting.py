@@ -18,7 +18,7 @@ import torch, timeroof
 torch.set_num_threads(1)
 x = torch.ones(16, 16)
 """
-ONE_AT_A_TIME = "use one of them at a time"
+ONE_AT_A_TIME = "Use one of them at a time"
 CASES = {
     "recursion": (
         "@timeroof.profile\n"

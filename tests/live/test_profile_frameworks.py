@@ -82,7 +82,7 @@ def test_a_function_is_about_the_framework_with_most_time(work, framework) -> No
 def test_a_block_in_which_nothing_runs_says_so() -> None:
     with profile(machine=MACHINE) as p:
         pass
-    assert any("nothing was measured" in note for note in p.report().notes)
+    assert any("Nothing was measured" in note for note in p.report().notes)
 
 
 def test_nothing_of_ours_is_left_in_either() -> None:

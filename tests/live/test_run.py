@@ -141,7 +141,7 @@ def test_a_signal_leaves_a_partial_report(
 def test_a_program_without_steps_is_told_what_to_do(folder: Path) -> None:
     found = report(folder, "import torch\nprint(torch.ones(3).sum().item())\n")
     assert found["kernels"] == []
-    assert "no step was found" in found["stderr"]
+    assert "No step was found" in found["stderr"]
     assert "timeroof.step()" in found["stderr"]
 
 

@@ -175,6 +175,43 @@ def test_a_loop_of_single_ops_has_them_as_rows(folder: Path) -> None:
     assert found["totals"]["contraction_flops"] == 2 * 2 * 32 * 64 * 64
     assert found["totals"]["idle_by_cause"]["dispatch"] > 0
     assert found["totals"]["steps"]["count"] in (10, 11, 12)
+    assert all(row["labels"]["mode"] == "eager" for row in found["kernels"])
+    finding = next(f for f in found["findings"] if f["code"] == "TR110")
+    assert "ops of a step run one by one" in finding["why"]
+
+
+READS = """
+import jax, jax.numpy as jnp, numpy as np
+def places():
+    own = vars(type(jnp.ones(1)))
+    return np.asarray, np.array, jax.block_until_ready, own["_value"], own["block_until_ready"]
+before, restored = places(), False
+@jax.jit
+def step(w, x):
+    value, grad = jax.value_and_grad(lambda w: jnp.mean(jnp.tanh(x @ w) ** 2))(w)
+    return w - 0.1 * grad, value, x @ w
+w = jnp.ones((256, 256)) * 0.01
+x = jnp.ones((128, 256))
+w = step(w, x)[0] + jnp.zeros(())
+for turn in range(16):
+    w, value, out = step(w, x)
+    loss = float(value)
+    seen = np.asarray(out)
+    kept = np.array(w)
+    back = jax.device_get(out + 0)
+    jax.block_until_ready(w)
+    restored |= turn > 6 and all(map(lambda a, b: a is b, before, places()))
+print(restored)
+"""
+
+
+def test_lines_that_wait_for_results_are_known_and_nothing_is_left_behind(folder: Path) -> None:
+    found = report(folder, READS)
+    assert found["stdout"].strip() == "True"
+    waits = {one["line"]: one for one in found["totals"]["steps"]["waits"]}
+    assert {f"train.py:{line}" for line in (16, 17, 18, 19, 20)} <= waits.keys()
+    assert waits["train.py:16"]["calls"] == pytest.approx(1.0)
+    assert not any(finding["code"] == "TR110" for finding in found["findings"])
 
 
 # What a program may ask of its compiled functions; it prints the same with nobody watching.

@@ -27,7 +27,7 @@ def test_a_device_that_is_not_there_fails_as_it_does_alone(folder: Path) -> None
 
 def test_sys_exit_before_any_step(folder: Path) -> None:
     found = report(folder, "import torch, sys\nsys.exit(3)\n", code=3)
-    assert "no step was found" in found["stderr"]
+    assert "No step was found" in found["stderr"]
     assert "exited with code 3" in found["stderr"]
     assert "partial" not in found["stderr"]
 
@@ -186,7 +186,7 @@ print([n for n in found.notes if "threads" in n])
     )
     first, second = done.stdout.splitlines()
     assert first == "12 True"
-    assert "calls in other threads than the first are not looked at" in second
+    assert "Calls in other threads than the first are not looked at" in second
 
 
 WATCHED = """
@@ -255,7 +255,7 @@ for _ in range(24):
     state = {k: v - 0.1 * gradient[k] for k, v in state.items()}
 """
     found = report(folder, program)
-    assert "watching stopped" not in found["stderr"]
+    assert "Watching stopped" not in found["stderr"]
     assert found["totals"]["steps"]["count"] > 20
     check_account(found)
 
@@ -273,7 +273,7 @@ for _ in range(16): step(); time.sleep(0.005)
 running = False; thread.join()
 """
     found = report(folder, MODEL + threads)
-    assert any("other threads of the program" in n and "softmax" in n for n in texts(found))
+    assert any("Other threads of the program" in n and "softmax" in n for n in texts(found))
 
 
 @pytest.mark.parametrize("steps", [4, 5])

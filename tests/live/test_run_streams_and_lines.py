@@ -94,7 +94,7 @@ def test_json_that_the_user_throws_away_is_no_matter(folder: Path) -> None:
 def test_a_run_without_steps_says_why_on_its_page_and_nothing_of_cpus(folder: Path) -> None:
     text = "import torch\na = torch.randn(50, 50)\nfor _ in range(5): a = (a @ a).tanh()\n"
     found = report(folder, text, "--html", "page.html")
-    assert [note[:17] for note in texts(found)] == ["no step was found"]
+    assert [note[:17] for note in texts(found)] == ["No step was found"]
     head = (folder / "page.html").read_text().split('<section id="charts"')[0]
     assert "call timeroof.step() after each step" in head
     assert "Nothing was measured" in head

@@ -114,6 +114,38 @@ def test_eager_ops_have_layers_phases_and_lines(folder: Path) -> None:
     assert rows["tf::MatMul", "only", "forward"]["labels"]["source"] == "train.py:8"
     assert ("tf::MatMul", None, "backward") in rows
     assert found["totals"]["idle_by_cause"]["dispatch"] > 0
+    assert any(finding["code"] == "TR110" for finding in found["findings"])
+
+
+READS = """
+import numpy as np, tensorflow as tf
+w = tf.Variable(tf.ones((128, 128)) * 0.01)
+@tf.function
+def train_step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.tanh(x @ w) ** 2)
+    w.assign_sub(0.1 * tape.gradient(loss, w))
+    return loss, w.read_value()
+x = tf.ones((32, 128))
+before, restored = (np.asarray, np.array), False
+for turn in range(16):
+    loss, kept = train_step(x)
+    value = loss.numpy()
+    copy = kept.numpy()
+    number = float(loss)
+    view = np.asarray(kept)
+    restored |= turn > 6 and before == (np.asarray, np.array)
+print(restored)
+"""
+
+
+def test_lines_that_read_tensors_are_known(folder: Path) -> None:
+    found = report(folder, READS)
+    assert found["stdout"].strip() == "True"
+    waits = {one["line"]: one["calls"] for one in found["totals"]["steps"]["waits"]}
+    assert all(waits[f"train.py:{line}"] == pytest.approx(1.0) for line in (14, 15, 16, 17))
+    assert found["totals"]["idle_by_cause"]["host-sync"] > 0
+    assert not any(finding["code"] == "TR110" for finding in found["findings"])
     check_account(found)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from timeroof.core.vocabulary import IdleCause
-from timeroof.live.xla.account import account
+from timeroof.live.xla.account import account, waits_of
 from timeroof.live.xla.steps import Kernel, Level, XlaStep
 
 # Name, start, end, thread, level, and on whose account its recording went.
@@ -60,3 +60,19 @@ def test_recording_that_the_runtime_has_no_time_for_is_taken_from_its_kernels() 
     # The runtime has 4 ns of its own, and owes 10.
     assert (times["a"], times["b"]) == (55, 55)
     assert int(found.self_ns[found.is_op > 0].sum()) + sum(found.idle_ns.values()) == 120
+
+
+def test_a_line_that_waits_has_what_ran_meanwhile_and_what_did_not() -> None:
+    """Kernels and the runtime work from 10 to 90; the line waits from 50 to 110."""
+    plain = made()
+    step = replace(
+        plain, names=(*plain.names, "train.py:9"), name=np.arange(5),
+        start_ns=np.append(plain.start_ns, 50), end_ns=np.append(plain.end_ns, 110),
+        thread=np.append(plain.thread, 0), sequence=np.full(5, -1), scope=np.zeros(5, np.int64),
+        level=np.append(plain.level, int(Level.READING)), charged=np.append(plain.charged, -3),
+        described=np.append(plain.described, -1), waits=((50, 110, "train.py:9"),),
+    )  # fmt: skip
+    [wait] = waits_of([step, plain])
+    assert (wait.line, wait.calls) == ("train.py:9", 0.5)
+    assert (wait.busy_s, wait.idle_s) == (20e-9, 10e-9)
+    assert account(step, 0.0).idle_ns[IdleCause.HOST_SYNC] == 20

@@ -268,3 +268,19 @@ def test_bound_efficiency_and_recoverable_seconds_belong_together(
     assert got.bound_s == pytest.approx(2.0 + 1.0 + 1.0 + 1.0)
     assert got.recoverable_s == got.gap_s == pytest.approx(12.0 - 5.0)
     assert got.efficiency == pytest.approx(5.0 / 12.0)
+
+
+def test_idle_before_a_kernel_of_unknown_work_is_no_time_of_its_own(machine: Machine) -> None:
+    """A GPU that waits 90 of 98 s for the host is not at 93 % of what it can do."""
+    rows = [*ROWS[:2], {**ROWS[2], "launches": 1.0, "idle_before_s": 90.0}]
+    profile = Profile.of(rows, Source(tool="test"), wall_s=98.0, kernel_s=8.0)
+    got = totals(profile, judge(profile, machine), machine)
+    assert got.ladder.roof_s == pytest.approx(2.0 + 1.0 + 2.0)
+    # Launching is a bound of what is not known, too.
+    rows[2]["launches"] = 500.0
+    profile = Profile.of(rows, Source(tool="test"), wall_s=98.0, kernel_s=8.0)
+    judged = judge(profile, machine)
+    launching = judged.table["overhead_time_s"].max()
+    assert 2.0 < launching < 92.0
+    got = totals(profile, judged, machine)
+    assert got.ladder.roof_s == pytest.approx(2.0 + 1.0 + launching)

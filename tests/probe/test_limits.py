@@ -104,6 +104,19 @@ def test_a_value_within_the_clock_s_jitter_is_kept() -> None:
     assert measured_ceilings(made, limits_of(made, ZEN4))[1] == []
 
 
+def test_flops_prove_a_clock_that_was_read_low_up_to_the_fastest_clock() -> None:
+    made = crew({"l1": {"read": 90 * GHZ}}, {"256-bit FMA": 28 * GHZ})
+    limits = limits_of(made, ZEN4, fastest_hz=2 * GHZ)
+    assert limits is not None
+    assert limits.clock_hz == 28 / 16 * GHZ
+    assert measured_ceilings(made, limits)[1] == []
+    beyond = crew({}, {"256-bit FMA": 40 * GHZ})
+    limits = limits_of(beyond, ZEN4, fastest_hz=2 * GHZ)
+    assert limits is not None
+    assert limits.clock_hz == 2 * GHZ
+    assert len(measured_ceilings(beyond, limits)[1]) == 1
+
+
 def test_the_best_pattern_is_the_ceiling_and_all_are_variants() -> None:
     made = crew({"l1": {"read": 5.0, "triad": 7.0, "write": 6.0}})
     (ceiling,) = measured_ceilings(made, None)[0]

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import timeroof
 from timeroof.core.errors import InputError, as_notes
 from timeroof.core.profile import Profile
 from timeroof.read.load import read_files
@@ -285,3 +286,34 @@ def test_negative_and_absent_times_are_left_out_with_a_note(tmp_path: Path) -> N
     assert profile.kernels["calls"].sum() == 2
     assert "left-out" in [note.code for note in as_notes(profile.notes)]
     assert isinstance(profile.kernels, pl.DataFrame)
+
+
+def test_a_summary_per_kernel_holds_averages_of_its_launches(tmp_path: Path) -> None:
+    """`--print-summary per-kernel`: rows without an ID, one per grid, with invocations."""
+    head = ["Process ID", "Kernel Name", "Grid Size", "CC", "Invocations", "Metric Name",
+            "Metric Unit", "Minimum", "Maximum", "Average"]  # fmt: skip
+    metrics = [("gpu__time_duration.sum", "ns"), ("dram__bytes.sum", "byte")]
+    rows = [
+        ["1", "gemm", f"({grid}, 1, 1)", "9.0", calls, metric, unit, "1", "9", average]
+        for grid, calls, averages in (("8", "1,000", ("2,000.00", "30")), ("16", "3", ("5", "70")))
+        for (metric, unit), average in zip(metrics, averages, strict=True)
+    ]
+    path = tmp_path / "summary.csv"
+    table = "\n".join(",".join(f'"{cell}"' for cell in row) for row in [head, *rows])
+    path.write_text("==PROF== Connected to process 1\n" + table + "\n")
+    row = timeroof.load(path).rows.row(0, named=True)
+    assert (row["calls"], row["time_spread"]) == (1003, None)
+    assert row["time_s"] == pytest.approx((1000 * 2000 + 3 * 5) * 1e-9)
+    assert row["byte/dram"] == 1000 * 30 + 3 * 70
+
+
+def test_one_column_tells_how_all_numbers_of_a_table_are_written(tmp_path: Path) -> None:
+    """In German 1.234 is a thousand and more; French and Swiss separators are no digits."""
+    metrics = ["gpu__time_duration.sum", "dram__bytes.sum"]
+    head = ["ID", "Kernel Name", *metrics]
+    for cells in (["12,34", "1.234"], ["12,34", "1\u202f234"], ["12.34", "1\u2019234"]):
+        path = tmp_path / "raw.csv"
+        rows = [head, ["", "", "us", "byte"], ["0", "k", *cells]]
+        path.write_text("\n".join(",".join(f'"{cell}"' for cell in row) for row in rows))
+        row = timeroof.load(path).rows.row(0, named=True)
+        assert (row["time_s"], row["byte/dram"]) == (pytest.approx(12.34e-6), 1234)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from timeroof.core.errors import InputError
+from timeroof.core.errors import InputError, as_notes
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions, format_named, sniffed
 from timeroof.read.open import open_input
@@ -67,3 +67,63 @@ def test_a_trace_behind_a_preamble(tmp_path: Path) -> None:
 def test_calls_of_the_host_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="calls of the host"):
         read(tmp_path, CALLS)
+
+
+def test_all_that_nsys_stats_prints_is_one_run(tmp_path: Path) -> None:
+    """Reports one after the other: calls of the host first, then kernels, copies and their sizes."""
+    copies = SUMMARY.splitlines()[0].replace("Instances", "Count").replace("Name", "Operation")
+    sizes = "Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation"
+    printed = [
+        CALLS, SUMMARY,
+        f"{copies}\n100.0,500,1,500,500,500,500,0,[CUDA memcpy Host-to-Device]\n",
+        f"{sizes}\n9.0,1,9.0,9.0,9.0,9.0,0.0,[CUDA memcpy Host-to-Device]\n",
+    ]  # fmt: skip
+    for between in ("", "\n", "\nProcessing [x.sqlite] with [x.py]...\n"):
+        profile = read(tmp_path, between.join(printed))
+        assert profile.kernels.select("kind", "calls").rows() == [
+            ("kernel", 3.0), ("collective", 2.0), ("copy", 1.0),
+        ]  # fmt: skip
+        assert profile.kernels["time_s"].sum() == pytest.approx(4.5e-6)
+
+
+def test_a_summary_in_columns(tmp_path: Path) -> None:
+    """What `nsys stats` prints without a format."""
+    profile = read(
+        tmp_path,
+        """
+ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
+
+ Time (%)  Total Time (ns)  Instances  Avg (ns)  Min (ns)  Max (ns)          Name
+ --------  ---------------  ---------  --------  --------  --------  -------------------
+     75.0            3,000          3   1,000.0       900     1,100  void k<a, b>(int, int)
+     25.0            1,000          2     500.0       500       500  ncclDevKernel_AllReduce
+
+""",
+    )
+    assert profile.kernels.select("name", "calls").rows() == [
+        ("void k<a, b>(int, int)", 3.0), ("ncclDevKernel_AllReduce", 2.0),
+    ]  # fmt: skip
+    assert profile.kernels["time_s"].sum() == pytest.approx(4e-6)
+
+
+def test_columns_of_older_versions(tmp_path: Path) -> None:
+    old = "Time(%),Total Time (ns),Instances,Average,Minimum,Maximum,Name\n100.0,30,3,10,9,11,k\n"
+    assert read(tmp_path, old).kernels.select("calls", "time_s").row(0) == (3.0, 30e-9)
+    old = "Start(nsec),Duration(nsec),CorrId,GrdX,Device,Ctx,Strm,Name\n5,30,1,2,NVIDIA L4 (0),1,7,k\n"
+    assert read(tmp_path, old).kernel_s == pytest.approx(30e-9)
+
+
+def test_kernels_beside_the_calls_that_launched_them(tmp_path: Path) -> None:
+    """`cuda_kern_exec_trace`: no stream and no device's name."""
+    profile = read(
+        tmp_path,
+        """\
+API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),Kernel Dur (ns),Total Dur (ns),PID,TID,DevId,API Function,GridXYZ,BlockXYZ,Kernel Name
+100,50,150,50,200,300,400,9,9,0,cudaLaunchKernel,   1    1    1,  32    1    1,k
+600,50,650,50,700,300,400,9,9,1,cudaLaunchKernel,   1    1    1,  32    1    1,k
+""",
+    )
+    assert profile.device is None
+    assert profile.kernel_s == pytest.approx(300e-9)
+    assert profile.wall_s == pytest.approx(800e-9)
+    assert "no-launches" not in {note.code for note in as_notes(profile.notes)}

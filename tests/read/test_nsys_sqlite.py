@@ -213,6 +213,30 @@ def test_several_devices_keep_apart(tmp_path: Path) -> None:
     assert profile.kernel_s == pytest.approx((1600e-9 + 1000e-9) / 2)
 
 
+def test_number_0_of_two_processes_may_be_two_gpus(tmp_path: Path) -> None:
+    """Launchers show each rank one GPU (`CUDA_VISIBLE_DEVICES`): all of them call it 0."""
+    other = PROCESS + 2**24
+    pids = [process // 2**24 % 2**24 for process in (PROCESS, other)]
+    path = write_export(tmp_path / "a", minimal=True)
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES"
+            f" (1500, 2500, 0, 7, 1, {other}, 1, 2, 8, 1, 1, 128, 1, 1)"
+        )
+        database.execute("CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT, cuDevice INTEGER)")
+        database.executemany(
+            "INSERT INTO TARGET_INFO_GPU VALUES (?, 'NVIDIA L4', ?)", [(4, 0), (5, 1)]
+        )
+        database.execute("CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId, cudaId, pid)")
+        places = [(4, 0, pids[0]), (5, 0, pids[1])]
+        database.executemany("INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (?,?,?)", places)
+    database.close()
+    profile = read(path)
+    assert set(profile.kernels["stream"]) == {"4:7", "5:7"}
+    assert profile.kernel_s == pytest.approx((1600e-9 + 1000e-9) / 2)
+    assert profile.device == "NVIDIA L4"
+
+
 def test_compressed_and_saved_runs_are_the_same(tmp_path: Path) -> None:
     plain = write_export(tmp_path / "a")
     packed = tmp_path / "b.bin"

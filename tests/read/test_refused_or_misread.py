@@ -217,3 +217,19 @@ def test_streams_that_only_copy_hold_copies(tmp_path: Path, stream: str) -> None
         "gemm": "kernel",
         "wave_copy_engine": "copy",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("run.pftrace", b"\n\x10\x00\x01packets", "Perfetto.*rocprofv3 --output-format json"),
+        ("table.txt", b"Name    Self CPU %    Self CPU\naten::mm  1.00%\n", "export_chrome_trace"),
+    ],
+)
+def test_what_is_no_trace_says_which_one_to_record(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        timeroof.load(path)

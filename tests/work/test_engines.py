@@ -209,3 +209,57 @@ def test_rotations_and_caches_of_every_library() -> None:
     pair = Tensor((4, 128), BF)
     cache = Tensor((999, 128), BF)
     assert of("sglang::store_cache", pair, pair, cache, cache, places).bytes == 4 * 1024 + 32
+
+
+def test_products_of_four_and_eight_bits_by_hand() -> None:
+    """bitsandbytes: the sides of a packed weight are an argument; scales are per 64 numbers."""
+    packed, scales = Tensor((64 * 32 // 2, 1), "uint8"), Tensor((32,))
+    x = Tensor((2, 5, 32), BF)
+    for op, tail in (("gemv_4bit", (Tensor((16,)), 64)), ("gemm_4bit", (64, "nf4"))):
+        found = of(f"bitsandbytes::{op}", x, packed, (64, 32), scales, *tail)
+        assert found.contraction == {BF: 2 * 10 * 64 * 32}
+        assert found.bytes == 2 * 320 + 64 * 16 + 4 * 32 + 2 * 10 * 64
+    full = of("bitsandbytes::dequantize_4bit", packed, scales, 64, "nf4", (64, 32), 15)
+    assert (full.flops, full.bytes_written, full.notes) == (64 * 32, 2 * 64 * 32, ())
+    whole = of("bitsandbytes::int8_linear_matmul", Tensor((2, 5, 32), "int8"),
+               Tensor((64, 32), "int8"))  # fmt: skip
+    assert whole.contraction == {"int8": 2 * 10 * 64 * 32}
+    assert whole.bytes_written == 4 * 10 * 64
+
+
+def test_products_of_tensorrt_llm_by_hand() -> None:
+    scale = Tensor((1,))
+    wide = of("trtllm::cublas_scaled_mm", Tensor((8, 32), "fp8"), Tensor((32, 64), "fp8"), scale,
+              scale, None, 15, -1)  # fmt: skip
+    assert wide.contraction == {"fp8": 2 * 8 * 32 * 64}
+    assert wide.bytes == 8 * 32 + 32 * 64 + 4 + 4 + 2 * 8 * 64
+    rows = of("trtllm::fp8_block_scaling_gemm", Tensor((8, 32), "fp8"), Tensor((64, 32), "fp8"),
+              scale, scale)  # fmt: skip
+    assert rows.contraction == {"fp8": 2 * 8 * 32 * 64}
+    four = of("trtllm::nvfp4_gemm", Tensor((8, 16), "uint8"), Tensor((64, 16), "uint8"), scale,
+              scale, scale, 15)  # fmt: skip
+    assert four.contraction == {"fp4": 2 * 8 * 32 * 64}
+    assert "lengths" in (of("trtllm::attention", Tensor((8, 96), BF)).unknown or "")
+
+
+def test_attention_of_xformers_is_that_of_flash_attn() -> None:
+    """With and without a window behind the causal flag; without starts the batch is a side."""
+    q, starts = Tensor((128, 4, 32), BF), Tensor((3,), "int32")
+    old = of("xformers_flash::flash_fwd", q, q, q, starts, starts, 64, 64, 0.0, 0.1, True, False)
+    new = of("xformers_flash::flash_fwd", q, q, q, starts, starts, None, 64, 64, 0.0, 0.1, True,
+             -1, -1, False, None)  # fmt: skip
+    pairs = 2 * 4 * 64 * 65 / 2
+    assert old.contraction == new.contraction == {BF: 2 * pairs * 64}
+    whole = Tensor((2, 64, 4, 32), BF)
+    same = of("xformers_flash::flash_fwd", whole, whole, whole, None, None, None, 64, 64, 0.0, 0.1,
+              True, -1, -1, False, None)  # fmt: skip
+    assert same.contraction == old.contraction
+    cached = of("xformers_flash::flash_fwd", q, q, q, starts, starts, Tensor((2,), "int32"), 64, 64,
+                0.0, 0.1, True, -1, -1, False, None)  # fmt: skip
+    assert "lengths" in (cached.unknown or "")
+    none = of("xformers::efficient_attention_forward_cutlass", whole, whole, whole, None, None,
+              None, None, 0.0, True, 0, None, None, None)  # fmt: skip
+    assert none.contraction == {BF: 2 * 2 * 4 * 64 * 64 * 64}
+    back = of("xformers::efficient_attention_backward_cutlass", *[whole] * 4, None, None, None, 64,
+              64, None, Tensor((2, 4, 64)), whole, 0.0, 1, 2, 1, None, -1, None)  # fmt: skip
+    assert back.contraction == {BF: 5 * 2 * pairs * 32}

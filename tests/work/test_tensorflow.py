@@ -106,6 +106,9 @@ def test_reductions_pools_losses_and_updates() -> None:
         Call("tf::GatherV2", (Tensor((100, 8)), Tensor((3,), "int32")), (Tensor((3, 8)),))
     )
     assert gathered.bytes == 12 + 2 * 96
+    of_variable = Call("tf::ResourceGather", (Tensor((3,), "int32"),), (Tensor((3, 8)),))
+    assert count(of_variable).bytes == gathered.bytes
+    assert count(Call.of("tf::Any", Tensor((4, 8), "bool"))).bytes_read == 32
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 5, 8), (2, 8, 5, 5)])

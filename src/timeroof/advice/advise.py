@@ -75,7 +75,7 @@ def advise(report: Report, codes: Iterable[str] | None = None) -> list[Finding]:
 
 def findings_of(context: Context, rules: Iterable[Rule]) -> list[Finding]:
     """Findings of some rules on one context, largest gain first."""
-    if not context.rows.height and not context.totals.idle_by_cause:
+    if not context.total_s:  # no second can be given back
         return []
     claims = _claims(context, [r for r in rules if r.counts or not context.untrusted])
     told = sorted((c for c in claims if c.informs), key=lambda claim: claim.code)

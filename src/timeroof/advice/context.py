@@ -16,7 +16,7 @@ from timeroof.core.profile import Profile, RankTotals
 from timeroof.core.report import BOUND
 from timeroof.core.shapes import shape_text
 from timeroof.core.units import format_percent, format_seconds
-from timeroof.core.vocabulary import CONTRACTIONS, MOVES, FrameworkName, OpFamily
+from timeroof.core.vocabulary import CONTRACTIONS, EAGER, MOVES, FrameworkName, OpFamily
 from timeroof.model.bounds import FAULT_BOUND, combined_bound, is_tiny
 from timeroof.model.judge import judge, scope_for
 from timeroof.model.totals import rank_count
@@ -220,7 +220,7 @@ class Context:
 
     @cached_property
     def total_s(self) -> float:
-        """Seconds of the run as it was measured; 0 where nothing was timed: then no row is here."""
+        """Seconds of the run as it was measured; 0 where nothing was timed."""
         return self.totals.ladder.measured_s or 0.0
 
     @property
@@ -268,6 +268,15 @@ class Context:
         fused = self.rows.filter(pl.col("name").str.contains(_FUSED))
         launches = float(self.rows["launches"].sum())
         return float(fused["launches"].sum()) >= FUSED_SHARE * launches > 0
+
+    @cached_property
+    def eager_ops(self) -> float:
+        """How many ops of a step a program of JAX or TensorFlow runs one by one, where those are
+        most of what it launches; 0 where they are not."""
+        if "label.mode" not in self.rows.columns:
+            return 0.0
+        eager = float(self.rows.filter(pl.col("label.mode") == EAGER)["launches"].sum())
+        return eager if eager > MOSTLY * float(self.rows["launches"].sum()) else 0.0
 
     @cached_property
     def learns(self) -> bool | None:

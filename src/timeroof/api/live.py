@@ -59,7 +59,7 @@ def machine_for(
         found, notes = _this_machine(told)
         return with_page_setting(found), notes
     except Exception as error:  # a report without bounds is better than none
-        words = f"this machine could not be measured ({error}): nothing is bounded"
+        words = f"This machine could not be measured ({error}): nothing is bounded."
         return None, [Note(words, "machine-not-measured", "warning")]
 
 
@@ -89,7 +89,7 @@ def _this_machine(told: Callable[[str], None] | None) -> tuple[Machine, list[str
     if found is None:
         reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]
         raise RuntimeError(reason)
-    words = "the machine was measured quickly; `timeroof machine` measures it in full"
+    words = "The machine was measured quickly; `timeroof machine` measures it in full."
     return found, [Note(words, "machine-quick")]
 
 
@@ -143,7 +143,7 @@ def _with_notes(
     notes: list[Note | str] = list(more)
     if len(built):  # where nothing was measured there is nothing to judge or to disturb
         if scope_for(recordings[0].threads, found) == "core":
-            words = "the program uses one thread: judged on one core's ceilings"
+            words = "The program uses one thread: it is compared with one core's ceilings."
             notes.append(Note(words, "one-thread"))
         waits = max(recordings, key=lambda r: r.waiting_share or 0.0)
         contended = contention_note(waits.waiting_share, waits.own_waiting)
@@ -162,7 +162,7 @@ def _device_report(
     try:
         found = device_profile(recording, named, command)
     except TimeroofError as error:
-        recording.note(f"the device's kernels could not be read ({error})")
+        recording.note(f"The device's kernels could not be read ({error}).")
         return None
     if found is None:
         return None
@@ -269,7 +269,7 @@ def report_of_run(
     if len(chosen) > 1:
         others = len(chosen) - 1
         more = "1 other process" if others == 1 else f"{others} other processes"
-        main.note(f"{more} of the program took steps too; this is the one with the most time")
+        main.note(f"{more} of the program took steps too; this is the one with the most time.")
     of_process = next(own for own, one in zip(by_process, chosen, strict=True) if one is main)
     return report_of(main, machine, command, told, of_process if all_kinds else ()), main
 
@@ -279,7 +279,7 @@ def _say_end(recording: Recording, ended: Ended | None) -> None:
         return
     recording.partial = ended.early
     if ended.code and ended.early is None:
-        recording.note(f"the program exited with code {ended.code}")
+        recording.note(f"The program exited with code {ended.code}.")
 
 
 def _of_kind(recordings: list[Recording], name: str | None) -> Recording:

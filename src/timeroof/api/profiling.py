@@ -128,7 +128,7 @@ class Profiler:
         found = recordings_in(Path(folder))[0][0]
         found.partial = self._partial
         if self._elsewhere:
-            found.note("calls in other threads than the first are not looked at")
+            found.note("Calls in other threads than the first are not looked at.")
         return found
 
 

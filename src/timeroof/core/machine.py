@@ -357,7 +357,9 @@ def read_machine(path: Path) -> Machine:
             raw = stream.read(LARGEST_FILE_BYTES + 1)
         if len(raw) > LARGEST_FILE_BYTES:
             size = f"over {LARGEST_FILE_BYTES // 2**20} MiB"
-            raise InputError(f"is too large for a machine file ({size})", where=str(path))
+            raise InputError(
+                f"is too large for a machine file ({size})", str(path), "name a machine's TOML file"
+            )
         text = raw.decode("utf-8-sig")
     except OSError as error:
         raise InputError(
@@ -375,7 +377,7 @@ def parse_machine(text: str, where: str) -> Machine:
     try:
         data: dict[str, Any] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"is not valid TOML ({error})", where=where) from error
+        raise InputError(f"is not valid TOML ({error})", where, "mend it there") from error
     check_schema(data.get("schema"), MACHINE_SCHEMA, where)
     try:
         entry = msgspec.convert(data, _MachineFile)

@@ -104,6 +104,16 @@ class StepKind(msgspec.Struct, kw_only=True, frozen=True):
     reported: bool = True
 
 
+class Wait(msgspec.Struct, kw_only=True, frozen=True):
+    """A line of the program that waits for results of the device, or copies them, per step: how
+    often, how long while nothing was computed (`idle_s`), and how long for what was."""
+
+    line: str
+    calls: float
+    idle_s: float
+    busy_s: float
+
+
 class Steps(msgspec.Struct, kw_only=True, frozen=True):
     """How many steps were seen, and how long one took with and without the profiler.
 
@@ -111,7 +121,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     order; `pace_samples` those of a fixed piece of work timed beside them, the machine's own pace.
     `profiling_s` are the seconds by which profiling lengthened the run: they are in no kind.
     `pause_s` are idle seconds of a device outside of all steps, also by cause: no step can give
-    them back, and no row has them.
+    them back, and no row has them. `waits` are the lines that wait for results.
     """
 
     count: int
@@ -124,6 +134,7 @@ class Steps(msgspec.Struct, kw_only=True, frozen=True):
     profiling_s: float | None = None
     pause_s: float | None = None
     pause_by_cause: dict[str, float] = {}
+    waits: list[Wait] = []
 
 
 class RankTotals(msgspec.Struct, kw_only=True, frozen=True):
@@ -209,7 +220,9 @@ class Profile:
 
     @property
     def ran_on_a_cpu(self) -> bool:
-        """Whether rows are those of a CPU (kinds op and primitive); a device has kernels."""
+        """Whether rows are those of a CPU: they say so, or have its kinds (op and primitive)."""
+        if set(self.kernels["device"].unique().to_list()) == {"cpu"}:
+            return True
         kinds = set(self.kernels["kind"].drop_nulls().unique().to_list())
         return "op" in kinds and kinds <= {"op", "primitive", "collective"}
 
@@ -231,7 +244,9 @@ def _frame(
         return pl.DataFrame(rows, infer_schema_length=None)
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"the rows make no table ({reason})", where=where) from error
+        raise InputError(
+            f"the rows make no table ({reason})", where, "give each column values of one type"
+        ) from error
 
 
 def in_unprofiled_seconds(profile: Profile) -> Profile:
@@ -280,10 +295,14 @@ def complete_kernels(table: pl.DataFrame, where: str) -> pl.DataFrame:
     _check(filled, where)
     if filled["id"].null_count():
         if filled["parent"].null_count() < filled.height:
-            raise InputError("column 'parent' is given without 'id'", where=where)
+            raise InputError(
+                "column 'parent' is given without 'id'",
+                where,
+                "number the rows, or leave parent out",
+            )
         filled = _sorted(filled).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("id"))
     elif filled["id"].n_unique() != filled.height:
-        raise InputError("column 'id' repeats a value", where=where)
+        raise InputError("column 'id' repeats a value", where, "give each row its own id")
     return _sorted(filled)
 
 
@@ -324,9 +343,10 @@ def typed_columns(
         raise InputError(
             f"{what} has a column of another type ({reason})", where, advice
         ) from error
+    found = typed.schema  # made anew each time it is asked for
     for name, dtype in types.items():
         # Of a struct, Polars casts the fields and leaves it a struct.
-        if typed.schema[name] != dtype:
+        if found[name] != dtype:
             reason = f"{name!r} is {table.schema[name]}"[:300]
             raise InputError(f"{what} has a column of another type ({reason})", where, advice)
     return typed
@@ -354,7 +374,7 @@ def _check(table: pl.DataFrame, where: str) -> None:
     _check_lists(table, where)
     if table["name"].null_count():
         nameless = (table["name"].is_null().arg_max() or 0) + 1
-        raise InputError(f"row {nameless} has no name", where=where)
+        raise InputError(f"row {nameless} has no name", where, "name it, or leave it out")
     for column, allowed in (("kind", KINDS), ("phase", PHASES)):
         unknown = sorted(set(table[column].drop_nulls().unique().to_list()) - set(allowed))
         if unknown:

@@ -114,9 +114,13 @@ def bounded(pattern: str) -> str:
     return pattern
 
 
-# One part of a pattern and how often it may stand; groups are taken out whole before.
+# What one part of a pattern stands for; groups are taken out whole before.
 _GROUP = re.compile(r"(?<!\\)\((\?[:=!<]{0,2}|)((?:[^()\\]|\\.)*)\)([?*+]|\{[\d,]*\})?\??")
-_PART = re.compile(r"(\\.|\[\^?\]?[^\]]*\]|[^\\])((?:[?*+]|\{[\d,]*\})?)\??")
+_UNCERTAIN = re.compile(
+    r"(?:(?<!\\)(?:[.^$]|\[\^?\]?[^\]]*\])|\\[A-Za-z0-9])(?:[?*+]|\{[\d,]*\})?\??"
+    r"|(?:\\[^A-Za-z0-9]|[^\\])(?:[?*]|\{[\d,]*\})\??"
+)
+_REPEATED, _ESCAPED = re.compile(r"(\\.|[^\\])\+\??"), re.compile(r"\\(.)")
 _BREAK = "\0"
 # Groups that are taken out leave a letter of this private range, which their words are kept by.
 _PRIVATE = 0xE000
@@ -148,8 +152,7 @@ def needed_words(pattern: str) -> tuple[str, ...]:
 
 def _words_of(pattern: str, groups: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Of a pattern without groups but those taken out: the best words of each alternative."""
-    plain = "".join(_certain(*part) for part in _PART.findall(pattern))
-    best = [_best(choice, groups) for choice in plain.split("|")]
+    best = [_best(choice, groups) for choice in _certain(pattern).split("|")]
     return tuple(dict.fromkeys(word for words in best for word in words)) if all(best) else ()
 
 
@@ -161,13 +164,14 @@ def _best(choice: str, groups: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     return max(known, key=lambda words: (min(map(len, words)), -len(words)), default=())
 
 
-def _certain(part: str, times: str) -> str:
-    """The letter that a part of a pattern stands for, if it stands there for certain."""
-    letter = part[-1]
-    is_letter = not letter.isalnum() if part[0] == "\\" else len(part) == 1 and part not in ".^$"
-    if not is_letter or times not in ("", "+"):
-        return _BREAK
-    return letter + _BREAK if times else letter
+def _certain(pattern: str) -> str:
+    r"""The letters that stand in a text for certain, with a break where anything may stand.
+
+    >>> _certain(r"ab?c+d.e\.f\d[gh]").replace(_BREAK, "~")
+    'a~c~d~e.f~~'
+    """
+    certain = _REPEATED.sub(rf"\1{_BREAK}", _UNCERTAIN.sub(_BREAK, pattern))
+    return _ESCAPED.sub(r"\1", certain)
 
 
 Asked = TypeVar("Asked", bound="str | tuple[bytes, ...]")
@@ -194,6 +198,10 @@ def remembered(most: int) -> Callable[[Callable[[Asked], Answer]], Callable[[Ask
         return asked
 
     return around
+
+
+# The label `mode` of ops that a program runs one by one where its framework compiles functions.
+EAGER = "eager"
 
 
 class IdleCause(StrEnum):

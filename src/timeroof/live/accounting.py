@@ -20,8 +20,8 @@ from timeroof_recorder.instruments import STATED
 
 CAUSES = (
     IdleCause.PYTHON, IdleCause.DISPATCH, IdleCause.AUTOGRAD, IdleCause.DATA,
-    IdleCause.COMMUNICATION, IdleCause.RUNTIME, IdleCause.COMPILE, IdleCause.ASLEEP,
-    IdleCause.CPU_WAIT, IdleCause.PROFILER,
+    IdleCause.COMMUNICATION, IdleCause.RUNTIME, IdleCause.COMPILE, IdleCause.HOST_SYNC,
+    IdleCause.ASLEEP, IdleCause.CPU_WAIT, IdleCause.PROFILER,
 )  # fmt: skip
 # Codes of events: 0 an op, 1 a region whose cost the user states, below 0 an idle cause.
 _OP, _STATED = 0, 1

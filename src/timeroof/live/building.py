@@ -6,9 +6,10 @@ import math
 import mmap
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from timeroof.core.errors import PARTIAL, Note
@@ -21,7 +22,7 @@ from timeroof.live.accounting import Account, Balance
 from timeroof.live.calls import Counted
 from timeroof.live.frameworks import Framework, framework_of
 from timeroof.live.memory import Traffic
-from timeroof.live.recording import OP_SCOPE, CleanStep, Described, Recording, TimedStep
+from timeroof.live.recording import CleanStep, Described, Recording, TimedStep
 from timeroof.live.rows import Amounts, Rows, Total
 from timeroof.model.judge import scope_for
 from timeroof.work.recorded import RecordedCall
@@ -91,10 +92,16 @@ def build_profile(recording: Recording, machine: Machine | None, command: str | 
         kernel_s=kernel_s,
         idle_by_cause={cause: s for cause, s in idle.items() if s > 0},
         unexplained_error_s=found.error_s,
-        steps=live_steps(recording, found.clean_s, found.timed_s),
+        steps=msgspec.structs.replace(
+            live_steps(recording, found.clean_s, found.timed_s), waits=framework.waits(steps)
+        ),
         timeline=row_table.timeline(accounts[typical], timed.row_of_event[typical]),
         rungs=rungs(work, table),
-        notes=(*notes_of(recording, rows, found, framework), *more),
+        notes=(
+            *notes_of(recording, rows, found, framework),
+            *other_threads_notes(work.ops, launches, timed_steps(recording)),
+            *more,
+        ),
         calls=_calls_of_rows(rows, work),
     )
 
@@ -190,22 +197,22 @@ def _nothing(recording: Recording, source: Source) -> Profile:
 def why_nothing(recording: Recording) -> str:
     """Why there is nothing to show, and what to do."""
     if not recording.frameworks:
-        return "the program imported neither torch nor jax nor tensorflow: nothing was measured"
+        return "Nothing was measured: the program imported neither torch nor jax nor tensorflow."
     if recording.why_nothing is not None:
         return recording.why_nothing
     if not recording.steps_seen:
         return (
-            "no step was found (no optimizer step, no repeated call of a module): call"
-            " timeroof.step() after each step, or put the work in `with timeroof.profile():`"
+            "No step was found: no optimizer step, no repeated call of a module. Call"
+            " timeroof.step() after each step, or put the work in `with timeroof.profile():`."
         )
     if recording.marker == WINDOW:
         return (
-            "nothing marks a step, and ops that ran in other threads than the main one are not"
-            " seen: call timeroof.step() after each turn of the loop"
+            "Nothing marks a step, and ops in other threads than the main one are not seen."
+            " Call timeroof.step() after each turn of the loop."
         )
     seen = "1 step was" if recording.steps_seen == 1 else f"{recording.steps_seen} steps were"
     return (
-        f"only {seen} seen, none left to time after the warm-up: run more steps or use --warmup 1"
+        f"Only {seen} seen, none left to time after the warm-up. Run more steps or use --warmup 1."
     )
 
 
@@ -218,7 +225,7 @@ def partial_notes(recording: Recording) -> list[Note]:
     """That the program did not run to its end, where it did not."""
     if recording.partial is None:
         return []
-    words = f"partial: the program did not run to its end, {recording.partial}"
+    words = f"Partial: the program did not run to its end, {recording.partial}."
     return [Note(words, PARTIAL, "warning")]
 
 
@@ -226,26 +233,23 @@ def notes_of(recording: Recording, rows: Rows, found: Balance, framework: Framew
     """What the reader has to know of how the numbers came about."""
     notes = [*partial_notes(recording), *own_notes(recording), *_step_notes(recording, found)]
     if not recording.described and recording.why_undescribed is None:
-        words = "no step was described: shapes and amounts are unknown; run more steps"
+        words = "No step was described: shapes and amounts are unknown. Run more steps."
         notes.append(Note(words, "not-described", "warning"))
     elif recording.described and rows.unmatched:
         share = rows.unmatched / max(rows.events, 1)
         if share >= LEAST_UNMATCHED:
-            words = f"{share:.1%} of the timed ops have no described counterpart: amounts unknown"
+            words = f"{share:.1%} of the timed ops were not described: their amounts are unknown."
             notes.append(Note(words, "unmatched-ops"))
-    others = other_threads_note(recording.described, timed_steps(recording))
-    if others is not None:
-        notes.append(Note(others, "other-threads", "warning"))
     is_unseen = framework.is_unseen_kernel
     if any(is_unseen(key.name) and row not in rows.fused for row, key in enumerate(rows.keys)):
         words = (
-            "some kernels were compiled before they could be looked at: their amounts are unknown"
+            "Some kernels were compiled before they could be looked at: their amounts are unknown."
         )
         notes.append(Note(words, "compiled-unseen"))
     if recording.uses_gpu:
         words = (
-            "a GPU is in use, but no step with its kernels was recorded: the rows are the host's"
-            " ops; run more steps, or read a torch.profiler trace with `timeroof read`"
+            "A GPU is in use, but no step with its kernels was recorded: the rows are the host's"
+            " ops. Run more steps, or read a torch.profiler trace with `timeroof read`."
         )
         notes.append(Note(words, "no-device-kernels", "warning"))
     return notes
@@ -311,24 +315,25 @@ def faults_in_bounds(clean: Sequence[CleanStep], fault_s: float) -> float:
 NAMED = 3
 
 
-def other_threads_note(ops: Iterable[Described], steps: Sequence[TimedStep]) -> str | None:
-    """A word where a described step has ops in threads in which no timed step has any. torch's
-    profiler is switched on for the thread that steps, and autograd's. To switch it on for all would
-    end programs whose ops run on while it is switched off."""
+def other_threads_notes(
+    ops: Sequence[Described], launches: Sequence[int], steps: Sequence[TimedStep]
+) -> list[Note]:
+    """A warning where a described step has ops that work in threads in which no timed step has any.
+    torch's profiler is switched on for the thread that steps, and autograd's. To switch it on for
+    all would end programs whose ops run on while it is switched off."""
     followed = {int(thread) for step in steps for thread in set(step.thread.tolist())}
     names = Counter(
-        op.name
-        for op in ops
-        if op.thread not in followed and op.scope == OP_SCOPE and op.parent is None
+        op.name for op, n in zip(ops, launches, strict=True) if n and op.thread not in followed
     )
     if not names or not followed:
-        return None
+        return []
     shown = ", ".join(name for name, _ in names.most_common(NAMED))
     more = ", …" if len(names) > NAMED else ""
-    return (
-        f"other threads of the program ran ops during a step ({names.total()} of them: {shown}"
-        f"{more}): their time and work are in no row, as only the thread that steps is timed"
+    words = (
+        f"Other threads of the program ran ops during a step ({names.total()}: {shown}{more})."
+        " Their time and work are in no row: only the thread that steps is timed."
     )
+    return [Note(words, "other-threads", "warning")]
 
 
 # The ladder's lower rungs: each phase as one kernel, and the whole step as one.

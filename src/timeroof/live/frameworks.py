@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from timeroof.core.machine import Machine
+    from timeroof.core.profile import Wait
     from timeroof.live.accounting import Account
     from timeroof.live.calls import Counted
     from timeroof.live.memory import Traffic
@@ -67,6 +68,10 @@ class Framework:
         from timeroof.live.accounting import account
 
         return account(step, event_cost_ns)
+
+    def waits(self, steps: Sequence[TimedStep]) -> list[Wait]:
+        """The lines in which timed steps wait for results."""
+        return []
 
     def traffic(
         self, ops: Sequence[Described], counted: Sequence[Counted], phases: Sequence[str],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +27,7 @@ from timeroof.work.jaxpr import algorithm_of
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
+    from timeroof.core.profile import Wait
     from timeroof.live.accounting import Account
     from timeroof.live.memory import Traffic
     from timeroof.live.rows import Rows
@@ -163,8 +164,11 @@ class Jax(Framework):
     def timed_steps(self, passes: Sequence[FilePass], folder: Path) -> list[TimedStep | None]:
         """Steps from the traces of JAX's profiler."""
         functions = Functions(one.payload for one in passes)
+        eager = {name for one in passes for name in one.payload.get("eager", ())}
         return [
-            JaxStep(**vars(step), functions=functions) if isinstance(step, XlaStep) else step
+            JaxStep(**(vars(step) | {"kernels": _told_eager(step, eager)}), functions=functions)
+            if isinstance(step, XlaStep)
+            else step
             for step in read_steps(passes, folder)
         ]
 
@@ -177,6 +181,10 @@ class Jax(Framework):
         if isinstance(step, XlaStep):
             return accounts.account(step, event_cost_ns)
         return super().account(step, event_cost_ns)
+
+    def waits(self, steps: Sequence[TimedStep]) -> list[Wait]:
+        """The lines that read arrays or wait for them."""
+        return accounts.waits_of(steps)
 
     def count(self, ops: Sequence[Described], compiled: Sequence[CompiledKernel]) -> list[Counted]:
         """By the instructions of the compiled programs."""
@@ -195,6 +203,16 @@ class Jax(Framework):
     ) -> tuple[pl.DataFrame, list[str]]:  # fmt: skip
         """No library's calls are seen below a kernel; rows get the program's own words."""
         return with_defined(in_words(table, recording, rows), recording, rows), []
+
+
+def _told_eager(step: XlaStep, names: set[str]) -> dict[int, Kernel]:
+    """A step's kernels; of programs of these names they are ops that run one by one."""
+    return {
+        place: replace(kernel, is_eager=True)
+        if kernel.linked is not None and kernel.linked[0].module.name.rstrip("_") in names
+        else kernel
+        for place, kernel in step.kernels.items()
+    }
 
 
 def with_defined(table: pl.DataFrame, recording: Recording, rows: Rows) -> pl.DataFrame:

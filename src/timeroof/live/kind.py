@@ -222,10 +222,18 @@ def _sizes(sizes: object) -> str:
 
 
 def _calls(items: Sequence[tuple[object, ...]]) -> str:
-    """How often what was called, roughly."""
+    """How often what was called, roughly. A function that updates by itself is named once.
+
+    >>> _calls([("forward", "net", "train grad", 2), ("optimizer", "SGD", 1)])
+    'net 2×, SGD.step 1×'
+    >>> _calls([("forward", "train_step", "train grad", 1), ("optimizer", "train_step", 1)])
+    'train_step 1×'
+    """
+    called = {item[1] for item in items if item[0] != "optimizer"}
     texts = [
         f"{item[1]}.step {item[-1]}×" if item[0] == "optimizer" else f"{item[1]} {item[-1]}×"
         for item in items
+        if item[0] != "optimizer" or item[1] not in called
     ]
     return ", ".join(texts[:3]) or "nothing that marks it"
 
@@ -314,11 +322,11 @@ def mind_sizes(
     used = last[0] if near else first[0]
     share = f"{changed.share:.0%}" if changed.share >= 0.005 else "under 1%"
     steps = "1 timed step" if len(near) == 1 else f"{len(near)} timed steps"
-    times = f"times of ops those of {steps} near it" if near else "all timed steps are before it"
+    times = f"Op times are those of {steps} near it" if near else "All timed steps are before it"
     found.note(
-        f"sizes change from step to step: {share} of the ops that were"
+        f"Sizes change from step to step: {share} of the ops that were"
         f" described in step {first[0]} and again in step {last[0]} had other sizes"
-        f" ({changed.example}); amounts are those of step {used}, {times}"
+        f" ({changed.example}). Amounts are those of step {used}. {times}."
     )
 
 

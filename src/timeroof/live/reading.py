@@ -45,35 +45,35 @@ MOST_UNSETTLED = 2.0
 
 WORDS = {
     "own-profiler": (
-        "no step was timed, the program's own profiler was on in all that would have been:"
-        " switch it off, or let it write its trace and use `timeroof read`"
+        "No step was timed: the program's own profiler was on in all that would have been."
+        " Switch it off, or let it write its trace and use `timeroof read`."
     ),
     "inside-another": (
-        "nothing was measured: `timeroof run`, another timeroof.profile or torch.profiler was on"
-        " around this block; use one of them at a time"
+        "Nothing was measured: `timeroof run`, another timeroof.profile or torch.profiler was on"
+        " around this block. Use one of them at a time."
     ),
-    "never-entered": "nothing was measured: the timeroof.profile block was never entered",
-    "empty-block": "nothing was measured: no op of a framework ran in the block",
+    "never-entered": "Nothing was measured: the timeroof.profile block was never entered.",
+    "empty-block": "Nothing was measured: no op of a framework ran in the block.",
     "no-framework": (
-        "nothing was measured: neither PyTorch nor JAX nor TensorFlow was imported when the block"
-        " ended"
+        "Nothing was measured: neither PyTorch nor JAX nor TensorFlow was imported when the block"
+        " ended."
     ),
     "compressed": (
-        "the program has compressed sparse tensors (CSR or alike), which torch cannot describe: no"
-        " step was described, shapes and amounts are unknown"
+        "The program has compressed sparse tensors (CSR or alike), which torch cannot describe: no"
+        " step was described, shapes and amounts are unknown."
     ),
-    "other-trace": "another execution trace is being recorded: no step is described",
+    "other-trace": "Another execution trace was being recorded: no step is described.",
 }
 NOTES = {
     "tf-level": (
-        "this version of TensorFlow hides the level of its profiler: nodes that it takes for cheap"
-        " are not timed"
+        "This version of TensorFlow hides the level of its profiler: nodes that it takes for cheap"
+        " are not timed."
     ),
-    "own-profiler": "the program's own profiler was on: steps under it are not timed by op",
-    "lost-to-own-profiler": "the program started its own profiler: a timed step was lost",
+    "own-profiler": "The program's own profiler was on: steps under it are not timed by op.",
+    "lost-to-own-profiler": "The program started its own profiler: a timed step was lost.",
     "forked": (
-        "the program forked (workers of a data loader, or others): only processes that take steps"
-        " are looked at"
+        "The program forked (workers of a data loader, or others): only processes that take steps"
+        " are looked at."
     ),
 }
 
@@ -234,16 +234,16 @@ def _common(seen: ProcessSeen) -> Recording:
             if code == "own-profiler":
                 found.why_nothing = WORDS[code]
     if seen.failed is not None:
-        found.note(f"watching stopped: {seen.failed}")
+        found.note(f"Watching stopped: {seen.failed}.")
     if seen.elsewhere:
         count, threads = sum(seen.elsewhere.values()), len(seen.elsewhere)
         more = "1 other thread" if threads == 1 else f"{threads} other threads"
-        found.note(f"{count} more steps were taken in {more}; they are counted here, not timed")
+        found.note(f"{count} more steps were taken in {more}: they are counted here, not timed.")
     missing = seen.around.get("missing_compiler")
     if missing:
         found.note(
-            f"no C++ compiler was found ({', '.join(missing)}): torch.compile cannot make kernels"
-            " for the CPU, and ops ran as they are"
+            f"No C++ compiler was found ({', '.join(missing)}): torch.compile cannot make kernels"
+            " for the CPU, and ops ran as they are."
         )
     return found
 
@@ -322,8 +322,8 @@ def _read_described(
         mind_sizes(found, first, last)
     if not is_own:
         found.note(
-            f"no step of this kind was described: amounts are those of step {first[0]}, as far as"
-            " it ran the same ops"
+            f"No step of this kind was described: amounts are those of step {first[0]}, as far as"
+            " it ran the same ops."
         )
 
 
@@ -340,7 +340,7 @@ def _ops(found: Recording, payload: Payload, seen: ProcessSeen, folder: Path) ->
         return []
     except Exception as error:
         trace_ignored("a described step was lost")
-        found.undescribed(f"a described step cannot be read ({error})")
+        found.undescribed(f"A described step cannot be read ({error}).")
         return []
 
 

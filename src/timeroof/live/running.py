@@ -129,7 +129,9 @@ def refuse_absent(module: str | None, words: Sequence[str]) -> None:
     if path.is_dir() and not any(path.glob("__main__.py*")):
         raise UsageError(f"{words[0]} is a folder without a __main__.py", advice=advice)
     if not os.access(path, os.R_OK):
-        raise UsageError(f"{words[0]} cannot be read (Permission denied)")
+        raise UsageError(
+            f"{words[0]} cannot be read (Permission denied)", advice="allow it with chmod +r"
+        )
     if path.is_file() and (known := _NO_PROGRAMS.get(path.suffix.lower())) is not None:
         raise UsageError(f"{words[0]} {known[0]}", advice=known[1])
 

@@ -332,7 +332,10 @@ def _roof_s(profile: Profile, rows: pl.DataFrame) -> float | None:
     if (bounded_share(rows) or 0.0) < LEAST_BOUNDED:
         return None
     own = pl.when(pl.col("time_s") > 0).then(exclusive_s() / pl.col("time_s")).otherwise(1.0)
-    kept = exclusive_s() + pl.col("idle_before_s").fill_null(0.0)
+    # Launching bounds what is not known too; more of the idle before it is no kernel's time.
+    elapsed = exclusive_s() + pl.col("idle_before_s").fill_null(0.0)
+    launching = pl.min_horizontal(elapsed, pl.col("overhead_time_s").fill_null(0.0))
+    kept = pl.max_horizontal(exclusive_s(), launching)
     roof = pl.when(is_settled()).then(pl.col("bound_s") * own).otherwise(kept)
     return float(rows.select(roof.sum()).item()) * _mean_device(profile, rows)
 

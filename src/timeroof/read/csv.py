@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -20,6 +20,7 @@ PIECE_BYTES = 32 * 2**20
 SEPARATORS = (",", ";", "\t")
 # More rows than the largest counter file has; a small compressed file may unpack to any number.
 MAX_ROWS = 20_000_000
+MAX_COLUMNS = 20_000
 
 # What ncu prints among the rows when the profiled program ends or fails.
 _TOOL_LINE = re.compile(rb"(?m)^=+(\d+|PROF|ERROR|WARNING)?=+ .*\n?")
@@ -41,6 +42,9 @@ class Table:
     ) -> None:
         self.header, self._rest, self._blocks, self._separator = header, rest, blocks, separator
         self._where = where
+        if len(header) > MAX_COLUMNS:
+            advice = f"keep at most {MAX_COLUMNS} of them"
+            raise InputError(f"has {len(header)} columns", where, advice)
 
     def position(self, *names: str) -> int | None:
         """Where the first of these columns is."""
@@ -173,7 +177,6 @@ def _frame_by_hand(piece: bytes, wanted: Sequence[int], separator: str) -> pl.Da
 
 # The same tables by the names of their columns, whole: rocprof's, Nsight Systems' and Omniperf's.
 MAX_PREAMBLE_LINES = 400
-MAX_COLUMNS = 20_000
 _NOTHING = ("", "N/A", "n/a", "NA", "nan", "NaN")
 
 Names = frozenset[str]
@@ -204,12 +207,13 @@ def find_header(entry: Entry, is_header: Callable[[Names], bool]) -> Header | No
 
 def read_table(entry: Entry, header: Header, wanted: Callable[[str], bool]) -> pl.DataFrame:
     """The wanted columns of a table as text; empty cells are null, all-empty rows are left out."""
-    if len(header.names) > MAX_COLUMNS:
-        raise InputError(f"has {len(header.names)} columns", where=entry.name)
-    # Of two columns with one name the first counts.
-    places = {name: header.names.index(name) for name in header.names if wanted(name)}
-    frames = [pl.DataFrame(schema=dict.fromkeys(places, pl.String))]
     table = find_table(entry, lambda fields: tuple(fields) == header.names)
+    # Of two columns with one name the first counts.
+    places: dict[str, int] = {}
+    for place, name in enumerate(header.names):
+        if name not in places and wanted(name):
+            places[name] = place
+    frames = [pl.DataFrame(schema=dict.fromkeys(places, pl.String))]
     found = table.frames(list(places.values())) if table and places else ()
     frames += [
         pl.DataFrame({name: _cells(frame[str(place)]) for name, place in places.items()})
@@ -263,21 +267,36 @@ _SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
 _SECOND = re.compile(r"(m|u|µ|n|p)?s(?:ec|econd)?s?")
 _HERTZ = re.compile(r"(k|m|g|t)?hz")
 _AMOUNT = re.compile(r"(k|m|g|t|p)?(byte|b|cycle|inst|sector|request|op|flop|thread|warp)s?")
-# 1.234,5 or 12,34: a comma that cannot separate thousands.
-_COMMA_DECIMAL = r"^-?\d+(\.\d{3})*,(\d{1,2}|\d{4,})$|\.\d{3},\d"
+# 1.234,5 or 12,34: a comma that cannot separate thousands. 1.234.567: dots that do.
+_COMMA_DECIMAL = r"^-?\d+(\.\d{3})*,(\d{1,2}|\d{4,})$|\.\d{3},\d|^-?\d{1,3}(\.\d{3}){2,}$"
+# What else separates thousands: narrow and plain unbreakable spaces (French), apostrophes (Swiss).
+_SPACES = "[\u00a0\u202f\u2009'\u2019]"
 
 
-def numbers(column: pl.Series) -> pl.Series:
+def comma_decimals(columns: Iterable[pl.Series]) -> bool:
+    """Whether some cell of a table can only be read with a comma before its decimals."""
+    return any(_bare(column).str.contains(_COMMA_DECIMAL).any() for column in columns)
+
+
+def _bare(cells: pl.Series) -> pl.Series:
+    """Cells without instance counts and spaces."""
+    text = cells.str.strip_chars().str.replace(r"\s*\{[\d,.]+\}$", "")
+    return text.str.replace_all(_SPACES, "")
+
+
+def numbers(column: pl.Series, *, comma: bool | None = None) -> pl.Series:
     """Cells as numbers: thousands separators and instance counts off; what is no number is null.
+
+    Whether a comma stands before decimals the whole table knows better than one column.
 
     >>> numbers(pl.Series(["1,234.5", "n/a", "66 {21}", "", "7"])).to_list()
     [1234.5, None, 66.0, None, 7.0]
     """
     plain = column.cast(pl.Float64, strict=False)
-    if plain.null_count() == column.null_count():
+    if plain.null_count() == column.null_count() and not comma:
         return plain.set(~plain.is_finite(), None)
-    text = column.str.strip_chars().str.replace(r"\s*\{[\d,.]+\}$", "")
-    if text.str.contains(_COMMA_DECIMAL).any():
+    text = _bare(column)
+    if comma if comma is not None else comma_decimals([text]):
         text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
     else:
         text = text.str.replace_all(",", "", literal=True)

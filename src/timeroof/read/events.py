@@ -356,12 +356,14 @@ def rows_of_launches(launches: pl.DataFrame) -> pl.DataFrame:
     amounts = [*amount_columns(launches), *(c for c in ("idle_before_s",) if c in launches.columns)]
     calls = pl.col("calls").sum() if "calls" in launches.columns else pl.len()
     time = pl.col("time_s")
-    few = (pl.len() > 1) & (pl.len() <= MAX_SAMPLES) & (time.null_count() == 0)
+    # Sums and averages over launches say nothing of how single ones differ.
+    single = pl.col("calls").max() <= 1 if "calls" in launches.columns else pl.lit(True)
+    few = single & (pl.len() > 1) & (pl.len() <= MAX_SAMPLES) & (time.null_count() == 0)
     ones = [pl.when(pl.col(c).n_unique() == 1).then(pl.col(c).first()).alias(c) for c in agreed]
     totals = [
         calls.cast(pl.Float64).alias("calls"),
         known_sum("time_s").alias("time_s"),
-        spread_of(time).alias("time_spread"),
+        pl.when(single).then(spread_of(time)).alias("time_spread"),
         pl.when(few).then(time.implode()).alias("samples"),
         *(known_sum(c).alias(c) for c in amounts),
     ]

@@ -226,8 +226,13 @@ LISTED = (
         ),
     ),
     Format(
-        "nsys-csv", "Nsight Systems stats CSV (cuda_gpu_kern_sum, cuda_gpu_trace)",
-        "nvidia.nsys_csv", has((b"total time", b"min", b"max"), (b"start", b"duration", b"corrid")),
+        "nsys-csv", "Nsight Systems stats, CSV or columns (cuda_gpu_kern_sum, cuda_gpu_trace)",
+        "nvidia.nsys_csv",
+        has(
+            (b"total time", b"min", b"max"),
+            (b"start", b"duration", b"corrid"),
+            (b"kernel start", b"api function"),
+        ),
     ),
     Format(
         "nvprof-csv", "nvprof CSV", "nvidia.nvprof_csv",

@@ -60,8 +60,14 @@ _NSYS_EXPORT = (
     "a report of Nsight Systems, which only Nsight Systems can open",
     "export it: nsys export --type sqlite REPORT, then read the .sqlite file",
 )
+_PERFETTO = (
+    "a trace in Perfetto's binary format",
+    "record another one: rocprofv3 --output-format json, torch.profiler's export_chrome_trace",
+)
 # Binary formats that have no magic number of their own.
 _BY_SUFFIX = {
+    ".pftrace": _PERFETTO,
+    ".perfetto-trace": _PERFETTO,
     ".nsys-rep": _NSYS_EXPORT,
     ".qdrep": _NSYS_EXPORT,
     ".et": (
@@ -70,6 +76,13 @@ _BY_SUFFIX = {
     ),
 }
 
+_PRINTED = (
+    "is a table that torch.profiler printed, without shapes or times of kernels",
+    "save the trace itself: profiler.export_chrome_trace('trace.json.gz')",
+)
+_NO_PROFILER = (
+    "is text, but of no profiler that is known", "see docs/reading.md for what can be read",
+)  # fmt: skip
 _PACKED = re.compile(r"(?i)\.(gz|zst|xz)$")
 
 # How far a packed file of no known profiler is searched for damage.
@@ -123,7 +136,7 @@ def _what(entry: Entry, head: bytes) -> tuple[str, str]:
     fields = max((fields for _, fields in split_ways(first)), key=len, default=[])
     if len(fields) > 1 and text.count("\n"):
         return _table(fields)
-    return "is text, but of no profiler that is known", "see docs/reading.md for what can be read"
+    return _PRINTED if "Self CPU" in text else _NO_PROFILER
 
 
 def _is_no_text(text: str) -> bool:

@@ -194,7 +194,9 @@ def open_input(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Input:
             return Input(str(path), entries, True, notes, budget.empty)
         size = path.stat().st_size
         if not path.is_file():
-            raise InputError("is no file or folder", where=str(path))
+            raise InputError(
+                "is no file or folder", str(path), "save its content as a file and name that"
+            )
     except OSError as error:
         advice = "check the path"
         raise InputError(f"cannot be read ({error.strerror})", str(path), advice) from error
@@ -448,7 +450,9 @@ def _member(entry: Entry, is_zip: bool, member: str) -> Iterator[BinaryIO]:
         stream = _archive(entry, is_zip).open(member)
     except (RuntimeError, NotImplementedError, KeyError, IndexError, ValueError) as error:
         # A member that is encrypted, or packed in a way that Python cannot unpack.
-        raise InputError(f"cannot be unpacked ({error})", where=entry.name) from error
+        raise InputError(
+            f"cannot be unpacked ({error})", entry.name, "unpack it yourself and name the files"
+        ) from error
     with stream:
         yield stream
 
@@ -476,10 +480,14 @@ def _errors_named(name: str, *, listing: bool = False) -> Iterator[None]:
     except InputError:
         raise
     except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror or error})", where=name) from error
+        raise InputError(
+            f"cannot be read ({error.strerror or error})", name, "check the path"
+        ) from error
     except Exception as error:
         if type(error).__module__ == "tarfile":
-            raise InputError(f"is no whole tar archive ({error})", where=name) from error
+            raise InputError(
+                f"is no whole tar archive ({error})", name, "copy or pack it again"
+            ) from error
         if not (listing or isinstance(error, _damage())):
             raise
         reason = str(error) or type(error).__name__

@@ -77,14 +77,18 @@ def open_database(entry: Entry) -> Iterator[Database]:
         try:
             connection = sqlite3.connect(uri, uri=True)
         except sqlite3.Error as error:
-            raise InputError(f"cannot be opened ({error})", where=entry.name) from error
+            raise InputError(
+                f"cannot be opened ({error})", entry.name, "export it again"
+            ) from error
         with closing(connection):
             connection.text_factory = _text
             try:
                 for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
                     connection.execute(f"PRAGMA {setting}")
             except _DAMAGE as error:
-                raise InputError(f"is a damaged SQLite file ({error})", where=entry.name) from error
+                raise InputError(
+                    f"is a damaged SQLite file ({error})", entry.name, "export it again"
+                ) from error
             yield Database(connection, entry.name)
 
 

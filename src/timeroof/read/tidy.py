@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import polars as pl
 
@@ -80,10 +81,14 @@ def _check_columns(columns: list[str], where: str) -> None:
     for needed in REQUIRED:
         if needed not in columns:
             raise InputError(f"has no column {needed!r}", where, "name and time_s are required")
-    labels = [c for c in columns if _target(c, where).startswith(LABEL)]
+    targets = [_target(c, where) for c in columns]
+    labels = [c for c, target in zip(columns, targets, strict=True) if target.startswith(LABEL)]
     if len(labels) > MAX_LABELS:
         what = f"has {len(labels)} columns that are no amounts ({shown_list(labels)})"
         raise InputError(what, where, f"keep at most {MAX_LABELS} of them as labels")
+    if len(columns) - len(labels) > MAX_LABELS:
+        what = f"has {len(columns) - len(labels)} columns of amounts"
+        raise InputError(what, where, f"keep at most {MAX_LABELS} of them")
 
 
 def _target(column: str, where: str) -> str:
@@ -157,9 +162,14 @@ def read(found: Input, options: ReadOptions) -> Profile:
 def _csv(entry: Entry) -> pl.DataFrame:
     table = find_table(entry, is_tidy)
     if table is None:
-        raise InputError("has no header with name and time_s", where=entry.name)
-    if twice := sorted({h for h in table.header if h and table.header.count(h) > 1}):
-        raise InputError(f"has the column {twice[0]!r} twice", where=entry.name)
+        raise InputError(
+            "has no header with name and time_s",
+            entry.name,
+            "begin it with a line that names its columns",
+        )
+    times = Counter(h for h in table.header if h)
+    if twice := sorted(h for h, count in times.items() if count > 1):
+        raise InputError(f"has the column {twice[0]!r} twice", entry.name, "keep one of them")
     named = {str(i): h for i, h in enumerate(table.header) if h}
     _check_columns(list(named.values()), entry.name)
     rows: list[pl.DataFrame] = []
@@ -171,7 +181,7 @@ def _csv(entry: Entry) -> pl.DataFrame:
         if count > MAX_ROWS:
             raise _too_many(entry.name)
     if not count:
-        raise InputError("has a header but no rows", where=entry.name)
+        raise InputError("has a header but no rows", entry.name, "write a row per kernel")
     text = pl.col(pl.String)
     # The mark that keeps a name such as `=a` from being a formula in spreadsheets.
     return pl.concat(rows).with_columns(
@@ -195,4 +205,6 @@ def _parquet(entry: Entry) -> pl.DataFrame:
                 raise _too_many(entry.name)
             return lazy.collect()
     except OSError as error:
-        raise InputError(f"is no whole Parquet file ({error})", where=entry.name) from error
+        raise InputError(
+            f"is no whole Parquet file ({error})", entry.name, "write it again"
+        ) from error

@@ -207,10 +207,11 @@ def _work_sentence(report: Report, noun: str) -> str:
     if level is not None:
         where = "of memory traffic" if level == "dram" else f"of {level.upper()} traffic"
         amounts.append(f"{format_amount(known[level], 'B')} {where}")
-    work = " and ".join(amounts) or "no counted work"
+    if not amounts:
+        return f"FLOPs and bytes of one {noun} are unknown."
     bound_s = totals.ladder.roof_s
     least = "" if bound_s is None else f"; at its bounds that takes {format_seconds(bound_s)}"
-    return f"One {noun} is {work}{least}."
+    return f"One {noun} needs {' and '.join(amounts)}{least}."
 
 
 def _joined(words: str, more: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """The rules, one per file; `FILES` is their registry."""
 
 FILES = (
-    "above_roof", "asleep", "cache_resident", "eager_attention", "elementwise_chain",
+    "above_roof", "asleep", "cache_resident", "eager", "eager_attention", "elementwise_chain",
     "excess_work", "exposed_communication", "float64", "fresh_memory", "host_bound", "host_waits",
     "layout_traffic", "low_bandwidth", "low_compute_efficiency", "matrix_units_missed",
     "near_bandwidth_roof", "noisy_measurement", "optimizer_launches", "recomputation",

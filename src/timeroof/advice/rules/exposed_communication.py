@@ -34,6 +34,12 @@ class ExposedCommunication(Rule):
     seen = removes = True
     idle_group = LINK
     actions = {
+        **{
+            f"torch expert-exchange{purpose}": "Overlap dispatch and combine of the experts with"
+            " computation of another micro-batch. Send tokens in 8 bits, and only to the nodes"
+            " that hold their experts."
+            for purpose in ("", " training", " inference")
+        },
         "torch send-recv training": "Overlap the exchange with dense layers; for embeddings"
         " TorchRec's TrainPipelineSparseDist does it. Exchange 16-bit numbers.",
         "torch all-gather training": "Overlap it with computation: FSDP with prefetching"
@@ -74,6 +80,8 @@ class ExposedCommunication(Rule):
         )
 
 
+# Tokens on their way to and from the experts of other ranks (DeepEP, MORI, TensorRT-LLM).
+_OF_EXPERTS = r"(?i)deep_?ep|::ep::|expert|\bmoe|Ep(?:Dispatch|Combine)|moea2a"
 # Exchanges between all ranks are told by any of their names.
 _SAME = {
     "all-to-all": "send-recv",
@@ -89,6 +97,9 @@ def _by_collective(actions: Mapping[str, str], rows: pl.DataFrame) -> dict[str, 
     by_kind = rows.group_by("algorithm", "op").agg(pl.col("busy_gain_s", "time_s").sum())
     largest = by_kind.sort("busy_gain_s", "time_s", descending=True)
     main = next((_told(*row) for row in largest.select("algorithm", "op").iter_rows()), None)
+    named = pl.concat_str("name", "op", separator=" ", ignore_nulls=True).str.contains(_OF_EXPERTS)
+    if float(rows.filter(named)["busy_gain_s"].sum()) > float(rows["busy_gain_s"].sum()) / 2:
+        main = "expert-exchange"
     found: dict[str, str] = {}
     for key, text in actions.items():
         words = key.split()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from timeroof.advice.context import Context, places
 from timeroof.advice.rule import HOST, Claim, Rule, idle_seconds, with_idle_gain
+from timeroof.advice.rules.eager import runs_one_by_one
 from timeroof.core.units import format_seconds
 
 MIN_IDLE_SHARE = 0.05
+
+# No launch takes so long; what does happens in the first calls.
+FIRST_CALL_S, FEW_CALLS = 0.1, 3
 
 
 class HostBound(Rule):
@@ -23,7 +29,8 @@ class HostBound(Rule):
 
     **Seconds.** The idle seconds of that cause.
 
-    **Silent** where the source has no timestamps, so that idle is not known.
+    **Silent** where the source has no timestamps, so that idle is not known, and where most ops
+    of a JAX or TensorFlow program run one by one (TR110).
     """
 
     code = "TR104"
@@ -57,7 +64,7 @@ class HostBound(Rule):
     def claims(self, context: Context) -> list[Claim]:
         """Idle seconds that the host causes."""
         seconds = idle_seconds(context, HOST)
-        if seconds < MIN_IDLE_SHARE * context.total_s:
+        if seconds < MIN_IDLE_SHARE * context.total_s or runs_one_by_one(context):
             return []
         rows, outside = with_idle_gain(context, HOST)
         on_cpu = context.device_kind == "cpu"
@@ -68,6 +75,25 @@ class HostBound(Rule):
         else:
             why = f"The {context.device_noun} idles {spent} while the host prepares kernels."
             title = f"The {context.device_noun} waits for the host: {context.of_run(seconds)}"
+        first_s = 0.0 if on_cpu else _first_calls_s(rows)
+        if first_s >= seconds / 2:
+            why += (
+                f" {format_seconds(first_s)} of it are waits of {format_seconds(FIRST_CALL_S)} and"
+                " more before single kernels, as where a first call loads libraries, tunes or"
+                " compiles."
+            )
         why += places(rows, by="idle_gain_s", lead="Longest before")
-        evidence = {"idle_s": seconds}
-        return self.claim(context, rows, why, evidence, title=title, outside_s=outside)
+        evidence = {"idle_s": seconds, "first_calls_s": first_s}
+        action = context.action(self.actions, rows)
+        if first_s >= seconds / 2:
+            action = f"Record after a few warm-up steps. {action}"
+        return self.claim(
+            context, rows, why, evidence, title=title, action=action, outside_s=outside
+        )
+
+
+def _first_calls_s(rows: pl.DataFrame) -> float:
+    """Waits before kernels that ran a few times at most, too long for any launch."""
+    calls = pl.col("calls").fill_null(1.0)
+    long = pl.col("idle_gain_s") >= FIRST_CALL_S * calls
+    return float(rows.filter(long & (calls <= FEW_CALLS))["idle_gain_s"].sum())

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from timeroof.advice.context import Context, places
-from timeroof.advice.rule import SYNC, Claim, Rule, idle_seconds, with_idle_gain
+import polars as pl
+
+from timeroof.advice.context import NAMED_PLACES, Context, places
+from timeroof.advice.rule import HOST, SYNC, Claim, Rule, idle_seconds, with_idle_gain
 from timeroof.core.units import format_seconds
+from timeroof.core.vocabulary import FrameworkName
+
+# A line that waits in at least so many steps of all waits in every one.
+MOST_STEPS = 0.5
 
 
 class HostWaits(Rule):
     """A host that waits for the device, and so leaves it without work afterwards.
 
-    **What.** Idle time of the device that follows a synchronisation; on a CPU, time in which
-    results of JAX are copied for Python and nothing is computed.
+    **What.** Idle time of the device that follows a synchronisation. On a CPU, in JAX and
+    TensorFlow, time in which a line of the program waits for results or copies them and nothing is
+    computed; in JAX also what the host does between kernels, where a line waits in every step.
 
     **Why.** After the host has waited, the queue is empty: the device idles until the host has
     issued enough work again.
@@ -19,7 +26,8 @@ class HostWaits(Rule):
     **Example.** `loss.item()`, `print(loss)`, `tensor.cpu()`, `if (x > 0).any():` in every
     step.
 
-    **Seconds.** The idle seconds of that cause.
+    **Seconds.** The idle seconds of that cause. In JAX on a CPU also Python's and the dispatch's,
+    at most as long as kernels run, which could hide them.
 
     **Silent** where the source has no timestamps, and below 1 % of the run.
     """
@@ -43,16 +51,12 @@ class HostWaits(Rule):
 
     def claims(self, context: Context) -> list[Claim]:
         """Idle seconds after synchronisation."""
+        if context.ran_on_a_cpu:
+            return self._on_a_cpu(context)
         seconds = idle_seconds(context, SYNC)
         if not seconds:
             return []
         rows, outside = with_idle_gain(context, SYNC)
-        if context.ran_on_a_cpu:
-            why = f"Results are copied for Python, and nothing is computed meanwhile.{places(rows)}"
-            title = f"Reading results in the loop takes {context.of_run(seconds)}"
-            return self.claim(
-                context, rows, why, {"idle_s": seconds}, title=title, outside_s=outside
-            )
         why = (
             f"The {context.device_noun} idles {format_seconds(seconds)}"
             f" ({context.share(seconds)}) after the host has waited for it."
@@ -61,3 +65,26 @@ class HostWaits(Rule):
         why += places(rows, by="idle_gain_s", lead="Longest before")
         evidence = {"idle_s": seconds}
         return self.claim(context, rows, why, evidence, title=title, outside_s=outside)
+
+    def _on_a_cpu(self, context: Context) -> list[Claim]:
+        """Results that are copied for Python; and what the host could do while kernels run, were it
+        not to wait for them in every step."""
+        seconds, steps = idle_seconds(context, SYNC), context.totals.steps
+        waits = [w for w in (steps.waits if steps is not None else ()) if w.calls >= MOST_STEPS]
+        behind_s = 0.0
+        if context.framework == FrameworkName.JAX and any(w.busy_s > 0 for w in waits):
+            behind_s = min(idle_seconds(context, HOST), context.totals.kernel_s or 0.0)
+        lines = ", ".join(w.line for w in waits[:NAMED_PLACES])
+        why = f"Python waits for results or copies them for {format_seconds(seconds)} of a step"
+        why += ", and nothing is computed meanwhile." + (f" Read at {lines}." if lines else "")
+        if behind_s:
+            why += (
+                f" The next step is prepared only afterwards: {format_seconds(behind_s)} that its"
+                " kernels could hide."
+            )
+        where = f" at {waits[0].line}" if waits else " in the loop"
+        title = f"Reading results{where} takes {context.of_run(seconds + behind_s)}"
+        evidence = {"idle_s": seconds, "host_s": behind_s, "lines": [w.line for w in waits]}
+        outside = {SYNC: seconds, HOST: behind_s}
+        none = context.rows.head(0).with_columns(pl.lit(0.0).alias("busy_gain_s"))
+        return self.claim(context, none, why, evidence, title=title, outside_s=outside)

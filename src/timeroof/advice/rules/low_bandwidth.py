@@ -42,6 +42,8 @@ class LowBandwidth(Rule):
         " (OMP_NUM_THREADS, pinning, NUMA).",
         "torch attention": "Try another attention backend: torch.nn.attention.sdpa_kernel. Short"
         " sequences and small heads do not fill the device.",
+        "torch product": "Weights are read for few rows: more tokens or samples per call, weights"
+        " of 8 or 4 bits, or a kernel tuned for these sizes.",
         "torch embedding": "Read fewer bytes per row: 16-bit embedding tables. Sort or deduplicate"
         " the indices, and look up all tables in one call (FBGEMM, TorchRec).",
         "torch compiled": "Look at the layout of its inputs: call .contiguous() before the compiled"

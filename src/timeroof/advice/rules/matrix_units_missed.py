@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from timeroof.advice.context import Context, places
@@ -24,6 +26,10 @@ _AUTOCAST = (
     "Autocast leaves products in FP32",
     "Part of the model runs in 16 bits already. Include this part. ",
 )
+
+
+# Chips before Ampere, and most of AMD's, have no such unit.
+_OR_TF32 = re.compile(r", or allow TF32: [^()]*\([^()]*\)")
 
 
 class MatrixUnitsMissed(Rule):
@@ -105,6 +111,8 @@ class MatrixUnitsMissed(Rule):
         words, hint = reason
         title = f"{words}: {context.of_run(time_s)}"
         action = hint + context.action(self.actions, rows)
+        if context.rate("flop/tf32-tensor") is None:
+            action = _OR_TF32.sub("", action)
         return self.claim(context, rows, why, evidence, title=title, action=action)
 
 

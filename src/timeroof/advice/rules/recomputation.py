@@ -14,7 +14,7 @@ MIN_TIME_SHARE = 0.03
 # Ops that a backward pass calls by itself with the shapes of the forward pass.
 OWN_OF_BACKWARD = r"(?i)(_backward|::(add|mul|sum|copy|clone|fill|zero|view|t|div|neg|empty)_?$)"
 # Gradients of products are products, often of the same sizes: they tell nothing by themselves.
-PLAIN_PRODUCT = r"(?i)::(mm|bmm|matmul|baddbmm|dot|mv|einsum)$"
+PLAIN_PRODUCT = r"(?i)::(mm|bmm|(batch)?matmul(v\d)?|baddbmm|dot(_general)?|mv|(xla)?einsum)$"
 # Families whose ops a backward pass has other ops for.
 FORWARD_ONLY = (*CONTRACTIONS, OpFamily.SOFTMAX, OpFamily.NORM, OpFamily.BATCH_NORM)
 

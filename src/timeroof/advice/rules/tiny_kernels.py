@@ -32,9 +32,9 @@ class TinyKernels(Rule):
 
     **Seconds.** The rows' time, and the idle before them that the host causes, less the work at
     the roof: what one kernel that does it all could reach. Rows whose work is unknown are not
-    counted. Where rows do not know the idle before them, they get
-    their launches' share of the idle that the host causes, at most fifty times what an op costs
-    for each: more is the program's own work (NumPy, Python), not launching.
+    counted. Where rows do not know the idle before them, they get their launches' share of the
+    idle that the host causes. For each launch it is at most fifty times what launching costs:
+    more is the program's own work (NumPy, Python, loading), not launching.
 
     Of a program that waited for a CPU only counts hold: the finding is made where all launches,
     at their least cost, take twice what all of the work needs at the roof. Its seconds are those
@@ -85,7 +85,11 @@ class TinyKernels(Rule):
             pl.col("tiny"), pl.col("phase").fill_null("other") != "optimizer"
         ).with_columns(
             (pl.col("time_s") - _after()).alias("busy_gain_s"),
-            (pl.col("idle_s") * idle_share(context, HOST)).alias("idle_gain_s"),
+            pl.min_horizontal(
+                pl.col("idle_s") * idle_share(context, HOST),
+                # A longer wait is the program's own work: it would be there without a launch.
+                MOST_OP_COSTS * cost_s * pl.col("launches").fill_null(1.0),
+            ).alias("idle_gain_s"),
         )
         if not tiny.height:
             return []

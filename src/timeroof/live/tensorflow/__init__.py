@@ -19,6 +19,7 @@ from timeroof.live.xla.work import in_words
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
+    from timeroof.core.profile import Wait
     from timeroof.live.accounting import Account
     from timeroof.live.memory import Traffic
     from timeroof.live.rows import Rows
@@ -48,6 +49,10 @@ class Tensorflow(Framework):
         if isinstance(step, XlaStep):
             return accounts.account(step, event_cost_ns)
         return super().account(step, event_cost_ns)
+
+    def waits(self, steps: Sequence[TimedStep]) -> list[Wait]:
+        """The lines that read arrays or wait for them."""
+        return accounts.waits_of(steps)
 
     def count(self, ops: Sequence[Described], compiled: Sequence[CompiledKernel]) -> list[Counted]:
         """By formulas of ops and by instructions of compiled programs."""

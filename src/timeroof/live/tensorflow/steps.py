@@ -139,7 +139,12 @@ def _node(line: Line, event: Event, node: str, op: str) -> Level | Kernel | None
 
 
 def _kernel(op: str, ran: EagerOp | GraphOp) -> Kernel:
-    return Kernel(f"tf::{plain_op(op)}", op=ran, is_collective=is_exchange(plain_op(op)))
+    return Kernel(
+        f"tf::{plain_op(op)}",
+        op=ran,
+        is_collective=is_exchange(plain_op(op)),
+        is_eager=isinstance(ran, EagerOp),
+    )
 
 
 def tensorflow_steps(passes: Sequence[FilePass], folder: Path) -> list[TimedStep | None]:

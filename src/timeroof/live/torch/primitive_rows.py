@@ -118,7 +118,7 @@ def split_primitives(
         lines += split_line(line, below, units, machine, next_id)
         next_id += len(below)
     outside = max(outside or 0 for _, outside in steps)
-    notes = [f"{outside} primitives ran outside any op that was seen"] if outside else []
+    notes = [f"{outside} primitives ran outside any op that was seen."] if outside else []
     shapes = {"shape": SHAPE}
     return pl.DataFrame(lines, infer_schema_length=None, schema_overrides=shapes), notes
 

@@ -6,11 +6,13 @@ Each instant counts once: kernels that run at once share it equally.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from timeroof.core.profile import Wait
 from timeroof.live import accounting
 from timeroof.live.accounting import Account
 from timeroof.live.recording import EventName, Ints, TimedStep
@@ -30,6 +32,36 @@ _PROFILER = "profiler"
 def account(step: XlaStep, event_cost_ns: float) -> Account:
     """The step's account; the cost of recording events is taken from what surrounds each."""
     return accounting.account(in_a_row(step, event_cost_ns), 0.0)
+
+
+def waits_of(steps: Sequence[TimedStep]) -> list[Wait]:
+    """The lines in which a step waits for results or copies them, the longest first."""
+    found: dict[str, list[float]] = {}
+    for step in steps:
+        if isinstance(step, XlaStep) and step.waits:
+            busy = _busy(step)
+            for start, end, line in step.waits:
+                waited_ns = float(np.diff(np.interp([start, end], *busy))[0])
+                sums = found.setdefault(line, [0.0, 0.0, 0.0])
+                for place, value in enumerate((1.0, end - start - waited_ns, waited_ns)):
+                    sums[place] += value / len(steps)
+    lines = [
+        Wait(line=line, calls=calls, idle_s=idle / 1e9, busy_s=busy_ns / 1e9)
+        for line, (calls, idle, busy_ns) in found.items()
+    ]
+    return sorted(lines, key=lambda one: -one.idle_s - one.busy_s)
+
+
+def _busy(step: XlaStep) -> tuple[Ints, Ints]:
+    """Instants of a step, and how long kernels had run until each."""
+    at = np.flatnonzero(step.level <= Level.RUNTIME)
+    start, end = step.start_ns[at], step.end_ns[at]
+    edges = np.unique(np.concatenate([start, end, [step.begin_ns, step.finish_ns]]))
+    change = np.zeros(len(edges), np.int64)
+    np.add.at(change, np.searchsorted(edges, start), 1)
+    np.add.at(change, np.searchsorted(edges, end), -1)
+    runs = np.cumsum(change)[:-1] > 0
+    return edges, np.concatenate([[0], np.cumsum(np.where(runs, np.diff(edges), 0))])
 
 
 def in_a_row(step: XlaStep, event_cost_ns: float) -> TimedStep:

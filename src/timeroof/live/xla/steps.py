@@ -55,6 +55,8 @@ class Kernel:
     op: object = None
     # Whether devices or workers send one another something.
     is_collective: bool = False
+    # Whether it is one op that the program calls by itself, in no function that is compiled.
+    is_eager: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -73,6 +75,8 @@ class XlaStep(TimedStep):
     level: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     charged: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     kernels: Mapping[int, Kernel] = field(default_factory=dict)
+    # Where the program waited for results or copied them: begin, end and line.
+    waits: Sequence[tuple[int, int, str]] = ()
 
 
 class _Kept(Line):
@@ -164,7 +168,9 @@ def _step(
     for thread, line in enumerate(lines):
         table.add_line(thread, line, thunks, tell)
     for start_ns, length_ns in one.payload.get("compile", ()):
-        table.add_told(main, begin_ns + start_ns, length_ns)
+        table.add_told(main, begin_ns + start_ns, length_ns, "compile", Level.COMPILE)
+    for start_ns, length_ns, line in one.payload.get("waits", ()):
+        table.add_told(main, begin_ns + start_ns, length_ns, line, Level.READING)
     return table.step(one.number, one.faults, main, clock_fields(one.clocks))
 
 
@@ -192,6 +198,7 @@ class _Table:
         self._rows: list[tuple[int, int, int, int, int, int]] = []
         self._names: dict[str, int] = {}
         self._kernels: dict[int, Kernel] = {}
+        self._waits: list[tuple[int, int, str]] = []
 
     def add_line(
         self, thread: int, line: _Kept, thunks: Mapping[int, Thunk], tell: Tell | None
@@ -230,11 +237,13 @@ class _Table:
         self._rows.append((number, start, end, thread, int(level), around))  # type: ignore[arg-type]
         return place
 
-    def add_told(self, thread: int, start: int, length_ns: int) -> None:
-        """A compilation that the framework told of."""
+    def add_told(self, thread: int, start: int, length_ns: int, name: str, level: Level) -> None:
+        """A compilation, or waiting for a result, that the framework's instruments tell of."""
         start = max(start, self._begin_ns)
-        number = self._names.setdefault("compile", len(self._names))
-        self._rows.append((number, start, start + length_ns, thread, int(Level.COMPILE), -3))
+        number = self._names.setdefault(name, len(self._names))
+        self._rows.append((number, start, start + length_ns, thread, int(level), -3))
+        if level is Level.READING:
+            self._waits.append((start, min(start + length_ns, self._finish_ns), name))
 
     def step(self, number: int, faults: int, main: int, clocks: Mapping[str, Any]) -> XlaStep:
         """The step as columns, in the order of the rows' beginnings."""
@@ -262,6 +271,7 @@ class _Table:
             level=table[order, 4],
             charged=np.where(elsewhere, -2, charged),
             kernels={int(place_of[place]): kernel for place, kernel in self._kernels.items()},
+            waits=tuple(self._waits),
             **clocks,
         )
 

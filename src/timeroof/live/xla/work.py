@@ -12,7 +12,7 @@ import polars as pl
 
 from timeroof.core.columns import DataType
 from timeroof.core.machine import Machine
-from timeroof.core.vocabulary import CONTRACTIONS, family_of
+from timeroof.core.vocabulary import CONTRACTIONS, EAGER, family_of
 from timeroof.live.calls import Counted
 from timeroof.live.memory import Traffic, traffic_of
 from timeroof.live.recording import OP_SCOPE, Described, Recording, TimedStep
@@ -236,13 +236,15 @@ def _stays(program: Program) -> frozenset[int]:
 
 
 def in_words(table: pl.DataFrame, recording: Recording, rows: Rows) -> pl.DataFrame:
-    """The table with each row's kind, its ops as the program calls them, and its device."""
+    """The table with each row's kind, its ops as the program calls them, its device, and whether
+    it is an op that the program runs by itself."""
     told: dict[int, dict[str, object]] = {}
     for row, op in zip(rows.of_described, recording.described, strict=True):
         if row >= 0 and row not in told and isinstance(op, Executed) and op.kernel_of is not None:
             told[row] = {
                 "id": row, "kind": _kind(op.kernel_of), "op": op.op or op.name,
                 "stream": f"device {op.kernel_of.device}",
+                "label.mode": EAGER if op.kernel_of.is_eager else None,
             }  # fmt: skip
     if not told:
         return table
@@ -251,9 +253,12 @@ def in_words(table: pl.DataFrame, recording: Recording, rows: Rows) -> pl.DataFr
         "kind": pl.String,
         "op": pl.String,
         "stream": pl.String,
+        "label.mode": pl.String,
     }
     words = pl.DataFrame(list(told.values()), schema=schema)
     joined = table.join(words, on="id", how="left", suffix=".new", maintain_order="left")
+    if not words["label.mode"].null_count() < words.height:
+        joined = joined.drop("label.mode")
     replaced = [pl.coalesce(f"{name}.new", name).alias(name) for name in ("kind", "op", "stream")]
     return joined.with_columns(replaced).drop("kind.new", "op.new", "stream.new")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import msgspec
@@ -28,6 +28,7 @@ class Limits:
     clock_hz: float
     threads: int
     scope: Scope
+    clock_origin: str = "measured with a chain of dependent adds"
 
     def flops_per_s(self, precision: str) -> float:
         """FLOPs per second that the FMA ports allow."""
@@ -40,8 +41,8 @@ class Limits:
     @property
     def _source(self) -> str:
         return (
-            f"{self.core.title} ports × {self.clock_hz / 1e9:.2f} GHz (clock measured with a chain"
-            f" of dependent adds) × {self.threads} core" + ("s" if self.threads > 1 else "")
+            f"{self.core.title} ports × {self.clock_hz / 1e9:.2f} GHz (clock"
+            f" {self.clock_origin}) × {self.threads} core" + ("s" if self.threads > 1 else "")
         )
 
     def ceilings(self, reduced: Sequence[str] = ()) -> list[Ceiling]:
@@ -77,11 +78,25 @@ def _refused(what: str, rate_per_s: float, allowed_per_s: float, unit: str) -> s
     )
 
 
-def limits_of(crew: Crew, core: Microarchitecture | None) -> Limits | None:
-    """What this crew's cores allow, or None where nothing is known about them."""
+def limits_of(crew: Crew, core: Microarchitecture | None, fastest_hz: float = 0.0) -> Limits | None:
+    """What this crew's cores allow, or None where nothing is known about them. Beside other
+    programs a team's clock may be read at half of what it is: FLOPs that need more prove it, up to
+    the clock that any team of this machine has shown."""
     if core is None or crew.clock is None:
         return None
-    return Limits(core, crew.clock.rate_per_s, crew.team.size, crew.scope)
+    limits = Limits(core, crew.clock.rate_per_s, crew.team.size, crew.scope)
+    proven_hz = max(
+        (
+            figure.rate_per_s / (core.flops_per_cycle(precision) * crew.team.size)
+            for precision, figures in crew.flops.items()
+            for figure in figures.values()
+        ),
+        default=0.0,
+    )
+    proven_hz = min(proven_hz, fastest_hz)
+    if proven_hz <= limits.clock_hz:
+        return limits
+    return replace(limits, clock_hz=proven_hz, clock_origin="shown by the fastest multiply-adds")
 
 
 def measured_ceilings(crew: Crew, limits: Limits | None) -> tuple[list[Ceiling], list[str]]:

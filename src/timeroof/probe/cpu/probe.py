@@ -121,8 +121,9 @@ def measure_cpu(
         if not watch.warnings():
             for held in (held for crew in crews for held in crew.levels):
                 held.settle()
+        fastest_hz = max((c.clock.rate_per_s for c in crews if c.clock is not None), default=0.0)
         for crew in crews:
-            _conclude(crew, found)
+            _conclude(crew, fastest_hz, found)
     found.ceilings = widened(found.ceilings)
     found.memory = _memory_levels(found, root)
     return found
@@ -202,8 +203,8 @@ def _latency(
     visits.complete()
 
 
-def _conclude(crew: Crew, found: CpuFindings) -> None:
-    limits = limits_of(crew, find_microarchitecture(host_cpu_name()))
+def _conclude(crew: Crew, fastest_hz: float, found: CpuFindings) -> None:
+    limits = limits_of(crew, find_microarchitecture(host_cpu_name()), fastest_hz)
     ceilings, errors = measured_ceilings(crew, limits)
     ceilings += limits.ceilings(tuple(found.features.units)) if limits else []
     ceilings += crew.fault_ceilings()
@@ -213,7 +214,7 @@ def _conclude(crew: Crew, found: CpuFindings) -> None:
     for scope in (scope for scope, cpus in found.cpus.items() if cpus == own):
         found.ceilings += [msgspec.structs.replace(c, scope=scope) for c in ceilings]
         if crew.clock is not None:
-            rate = crew.clock.rate_per_s
+            rate = limits.clock_hz if limits else crew.clock.rate_per_s
             found.clocks.append(Clock(scope=scope, threads=len(own), rate_per_s=rate))
 
 

@@ -47,7 +47,7 @@ def read_rewritten(entry: Entry, source: Source) -> Profile:
     """The profile of such a table; units are those of each row."""
     header = find_header(entry, _is_long)
     if header is None:
-        raise InputError("has no table of rocprof", where=entry.name)
+        raise InputError("has no table of rocprof", entry.name, "record it again")
     table = read_table(entry, header, lambda _: True)
     unit = pl.col("Metric Unit").str.to_lowercase()
     long = table.select(

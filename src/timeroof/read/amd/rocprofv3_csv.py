@@ -34,7 +34,7 @@ def read_stats(table: Found, source: Source) -> Profile:
         pl.lit("measured").alias("origin.time"),
     ).filter(pl.col("name").is_not_null() & (pl.col("time_s") >= 0) & (pl.col("calls") >= 0))
     if not rows.height:
-        raise InputError("has a header but no kernels", where=entry.name)
+        raise InputError("has a header but no kernels", entry.name, "record it again")
     if rows["name"].str.contains(f"{_HOST_CALL}|{_DOMAIN}").all():
         what = f"is a summary of host calls or domains ({rows['name'][0]} …), not of kernels"
         raise InputError(what, entry.name, "name the run's *_kernel_stats.csv")

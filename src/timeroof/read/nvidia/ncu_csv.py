@@ -25,31 +25,50 @@ _COLUMNS = {
     "id": ("ID",), "process": ("Process ID",), "name": ("Kernel Name", "Function Name"),
     "stream": ("Stream",), "grid": ("Grid Size",), "block": ("Block Size",),
     "device": ("Device Name",), "capability": ("CC",), "metric": ("Metric Name",),
-    "unit": ("Metric Unit",), "value": ("Metric Value",),
+    "unit": ("Metric Unit",), "value": ("Metric Value", "Average"), "calls": ("Invocations",),
 }  # fmt: skip
+# What tells rows of one kernel apart where launches were summed up (--print-summary).
+_OF_METRIC = re.compile(r"Section Name|Metric |Minimum|Maximum|Average|Rule |Estimated Speedup")
 # What the section "Launch Statistics" calls the device's multiprocessors.
 _CORES = "# SMs"
-_OF_LAUNCH = ("name", "stream", "grid", "block", "device", "capability")
+_OF_LAUNCH = ("name", "stream", "grid", "block", "device", "capability", "calls")
 
 
 def is_long(header: list[str]) -> bool:
     """Whether a header is that of a long table."""
-    return {"ID", "Kernel Name", "Metric Name", "Metric Value"} <= set(header)
+    return {"ID", "Kernel Name", "Metric Name", "Metric Value"} <= set(header) or _averages(header)
+
+
+def _averages(header: list[str]) -> bool:
+    """Whether rows are averages over the launches of a kernel (--print-summary)."""
+    return "ID" not in header and set(header) >= {
+        "Kernel Name", "Invocations", "Metric Name", "Average",
+    }  # fmt: skip
 
 
 def read_long(table: Table, name: str, folder: str) -> ncu_profile.Part:
     """The launches of a long table, with the roles of its metrics as columns."""
     places = {key: table.position(*names) for key, names in _COLUMNS.items()}
     found = {key: place for key, place in places.items() if place is not None}
+    averages = _averages(table.header)
+    apart = [i for i, h in enumerate(table.header) if averages and not _OF_METRIC.match(h)]
     launches, values, metrics, cores = [], [], set[str](), set[str]()
-    for frame in table.frames(list(found.values())):
-        rows = frame.select(
-            (pl.col(str(found[key])) if key in found else pl.lit(None, pl.String)).alias(key)
-            for key in _COLUMNS
-        ).filter(pl.col("id").str.contains(r"^\s*\d+\s*$") & pl.col("name").is_not_null())
+    for frame in table.frames(sorted({*found.values(), *apart})):
         process = pl.col("process").fill_null("").str.strip_chars()
         ids = pl.concat_str(process, pl.lit("#"), pl.col("id").str.strip_chars())
-        rows = rows.with_columns(launch=ids)
+        kept = [pl.col(str(place)).fill_null("").alias(f"_{place}") for place in apart]
+        rows = frame.select(
+            *(
+                (pl.col(str(found[key])) if key in found else pl.lit(None, pl.String)).alias(key)
+                for key in _COLUMNS
+            ),
+            *kept,
+        ).filter(
+            pl.col("calls" if averages else "id").str.contains(r"^\s*[\d,.]+\s*$")
+            & pl.col("name").is_not_null()
+        )
+        key = pl.concat_str(f"_{place}" for place in apart) if averages else ids
+        rows = rows.with_columns(launch=key)
         # All rows of a launch name it: rules and sections without a metric too.
         launches.append(rows.group_by("launch", maintain_order=True).agg(_first(_OF_LAUNCH)))
         measured = rows.filter(pl.col("metric").str.len_chars() > 0)
@@ -57,6 +76,12 @@ def read_long(table: Table, name: str, folder: str) -> ncu_profile.Part:
         cores |= set(measured.filter(pl.col("metric") == _CORES)["value"].drop_nulls().unique())
         values.append(_values(measured))
     part = _part(launches, values, metrics, name, folder)
+    calls = numbers(part.table["calls"])
+    part = replace(
+        part,
+        table=part.table.with_columns(calls) if averages else part.table.drop("calls"),
+        averaged=averages,
+    )
     return replace(part, cores=_count(cores.pop() if len(cores) == 1 else None))
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import polars as pl
 
 from timeroof.core.errors import InputError, Note
-from timeroof.core.profile import Profile, Source
-from timeroof.read.csv import in_base_units, numbers, unit_factor
+from timeroof.core.profile import Profile, Source, amount_columns
+from timeroof.read.csv import comma_decimals, in_base_units, numbers, unit_factor
 from timeroof.read.events import (
     drop_impossible,
     fitting_device,
@@ -28,6 +28,9 @@ from timeroof.read.ranges import phase_of_folder
 # Columns of a part's table beside the roles.
 FACTS = ("launch", "name", "stream", "grid", "block")
 
+AVERAGES = Note(
+    "The table holds averages per kernel: totals are averages times invocations.", "summed"
+)
 _BRACKETS = re.compile(r"(.*?)\s*\[([^\[\]]*)\]")
 _MAX_METRICS = 5000
 
@@ -44,6 +47,8 @@ class Part:
     capability: str | None = None
     # Sums over all launches of a kernel, as people make them, and not single launches.
     summed: bool = False
+    # Averages over as many launches as `calls` says, as --print-summary prints them.
+    averaged: bool = False
     notes: tuple[Note, ...] = ()
     cores: int | None = None
 
@@ -104,8 +109,9 @@ def split_unit(heading: str) -> tuple[str, str | None]:
 def role_columns(columns: list[tuple[Reading, pl.Series]]) -> list[pl.Series]:
     """One column per role, from all metrics that play it: the preferred one first."""
     by_role: dict[str, pl.Series] = {}
+    comma = comma_decimals(cells for _, cells in columns)
     for reading, cells in sorted(columns, key=lambda pair: pair[0].rank):
-        table = pl.DataFrame({reading.role: numbers(cells)})
+        table = pl.DataFrame({reading.role: numbers(cells, comma=comma)})
         table = table.with_columns(pl.lit(reading.factor).alias("factor"))
         values = table.select(in_base_units(reading.role, "factor")).to_series()
         held = by_role.get(reading.role)
@@ -362,6 +368,10 @@ def _launches(
         text = "The table holds sums per kernel; the time is mean cycles over mean clock."
         notes.append(Note(text, "summed"))
     table = whole.table.with_columns(time.alias("time_s")).with_columns(amounts.columns)
+    if whole.averaged:
+        notes.append(AVERAGES)
+        totals = ["time_s", *amount_columns(table)]
+        table = table.with_columns(pl.col(c) * pl.col("calls") for c in totals)
     if unknown := table["time_s"].null_count():
         text = f"{unknown} of {table.height} launches have no time and are left out."
         notes.append(Note(text, "left-out", "warning"))
@@ -386,5 +396,5 @@ def _facts(whole: Part, phase: str | None, rank: int | None) -> list[pl.Expr]:
         _size("grid").alias("label.grid"),
         _size("block").alias("label.block"),
         pl.lit("measured").alias("origin.time"),
-        *([pl.col("calls")] if whole.summed and "calls" in whole.table.columns else []),
+        *([pl.col("calls")] if "calls" in whole.table.columns else []),
     ]

@@ -139,9 +139,7 @@ def _read(database: Database, found: Input, options: ReadOptions) -> Profile:
     events = link_launches(events, calls)
     events, notes, places = _placed(events, _ranges(database, strings, events))
     host = host_spans(calls, places.data if places else None)
-    names = _device_names(database)
-    device = pl.col("gpu").replace_strict(names, default=None, return_dtype=pl.String)
-    events = _with_launches(events.with_columns(device.alias("device"))).drop("correlation")
+    events = _with_launches(_on_devices(events, database)).drop("correlation")
     notes += [WHOLE_GRAPHS] if database.has(GRAPHS) else []
     options.progress("summing up", 0.8)
     version, command = _tool(database)
@@ -220,12 +218,32 @@ def _placed(
     return events, notes, places
 
 
-def _device_names(database: Database) -> dict[str, str]:
-    """GPU names by CUDA's device number."""
+def _on_devices(events: pl.DataFrame, database: Database) -> pl.DataFrame:
+    """Events with their GPU and its name.
+
+    CUDA numbers the GPUs that a process may see: number 0 of two processes may be two GPUs.
+    """
     by_id = database.pairs("TARGET_INFO_GPU", "id", "name")
     by_cuda = database.pairs("TARGET_INFO_GPU", "cuDevice", "name")
-    mapped = database.pairs("TARGET_INFO_CUDA_DEVICE", "cudaId", "gpuId")
-    return {**by_id, **by_cuda, **{c: by_id[g] for c, g in mapped.items() if g in by_id}}
+    seen = dict.fromkeys(("pid", "cudaId", "gpuId"), pl.Int64)
+    mapped = database.read("TARGET_INFO_CUDA_DEVICE", seen).drop_nulls()
+    of_process = mapped.unique(("pid", "cudaId"), keep="first").with_columns(
+        pl.col("cudaId", "gpuId").cast(pl.String)
+    )
+    pid = (pl.col("process") % 2**24).alias("pid")
+    placed = events.with_columns(pid, pl.col("gpu").alias("cudaId")).join(
+        of_process, on=("pid", "cudaId"), how="left", maintain_order="left"
+    )
+    if placed.height and not placed["gpuId"].null_count():
+        names, number = by_id, pl.col("gpuId")
+    else:
+        ids = dict(of_process.select("cudaId", "gpuId").iter_rows())
+        lent = {cuda: by_id[gpu] for cuda, gpu in ids.items() if gpu in by_id}
+        names, number = {**by_id, **by_cuda, **lent}, pl.col("gpu")
+    device = number.replace_strict(names, default=None, return_dtype=pl.String)
+    return placed.with_columns(number.alias("gpu"), device.alias("device")).drop(
+        "pid", "cudaId", "gpuId"
+    )
 
 
 def _with_launches(events: pl.DataFrame) -> pl.DataFrame:

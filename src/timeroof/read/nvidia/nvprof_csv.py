@@ -121,5 +121,5 @@ def read(found: Input, options: ReadOptions) -> Profile:
     rows = (_read_trace if is_trace(table.header) else _read_summary)(table, entry.name)
     if not rows.height:
         columns = shown_list(table.header)
-        raise InputError(f"has a table ({columns}) without rows", where=entry.name)
+        raise InputError(f"has a table ({columns}) without rows", entry.name, "record it again")
     return nvprof_profile.profile_of_rows(rows, command, entry.name)

@@ -296,7 +296,7 @@ def document(entry: Entry) -> Json:
     for chunk in entry.chunks():
         size += len(chunk)
         if size > MAX_BYTES:
-            raise InputError(f"is larger than {MAX_BYTES} bytes", where=entry.name)
+            raise InputError(f"is larger than {MAX_BYTES} bytes", entry.name, "record fewer steps")
         parts.append(chunk)
     return decoded(b"".join(parts), entry.name)
 
@@ -309,9 +309,9 @@ def decoded(data: bytes, where: str = "ExecutionTrace") -> Json:
     except _ERRORS as error:
         found = _mended_document(data)
         if found is None:
-            raise InputError(f"is no whole JSON ({error})", where=where) from error
+            raise InputError(f"is no whole JSON ({error})", where, "record it again") from error
     if not isinstance(found, dict):
-        raise InputError("is no ExecutionTrace", where=where)
+        raise InputError("is no ExecutionTrace", where, "record it again")
     return found
 
 

@@ -101,7 +101,9 @@ def _bytes(entry: Entry) -> bytes:
     for chunk in entry.chunks():
         data += chunk
         if len(data) > MAX_BYTES:
-            raise InputError(f"is larger than {MAX_BYTES // 2**30} GiB", where=entry.name)
+            raise InputError(
+                f"is larger than {MAX_BYTES // 2**30} GiB", entry.name, "record fewer steps"
+            )
     return bytes(data)
 
 

@@ -116,7 +116,7 @@ def backward_cost(a: Attention, mask: Tensor | None = None, *, recomputed: bool 
     )
 
 
-def _sized(q: Arg, k: Arg, v: Arg, starts: Arg, causal: Arg, *, inside: bool = True) -> Attention:
+def sized(q: Arg, k: Arg, v: Arg, starts: Arg, causal: Arg, *, inside: bool = True) -> Attention:
     """Attention of packed sequences where their starts are given, else of equal ones."""
     if isinstance(starts, Tensor):
         return packed_attention(q, k, v, starts, causal)
@@ -162,13 +162,13 @@ def cudnn_forward(
     is_causal: Arg = False,
 ) -> Cost:  # fmt: skip
     """cuDNN's attention, the op that launches it."""
-    return forward_cost(_sized(q, k, v, cum_seq_q, is_causal, inside=False), attn_bias)
+    return forward_cost(sized(q, k, v, cum_seq_q, is_causal, inside=False), attn_bias)
 
 
 @formula("aten::_flash_attention_forward", order="q k v cum_seq_q _ _ _ dropout_p is_causal")
 def flash_forward(q: Arg, k: Arg, v: Arg, cum_seq_q: Arg = None, is_causal: Arg = None) -> Cost:
     """The op that launches flash attention: (batch, length, heads, depth), or packed."""
-    return forward_cost(_sized(q, k, v, cum_seq_q, is_causal))
+    return forward_cost(sized(q, k, v, cum_seq_q, is_causal))
 
 
 @formula("aten::_efficient_attention_forward",
@@ -181,7 +181,7 @@ def efficient_forward(
     """The op that launches memory-efficient attention; mask type 0 is none, 1 and 2 causal."""
     causal = integer(custom_mask_type, "the mask type") != 0
     kept = flag(compute_log_sumexp, "", True)
-    return forward_cost(_sized(q, k, v, cu_seqlens_q, causal), bias, statistics=kept)
+    return forward_cost(sized(q, k, v, cu_seqlens_q, causal), bias, statistics=kept)
 
 
 @formula(f"{_SDPA}flash_attention_backward", composite=True,
@@ -206,7 +206,7 @@ def fused_backward(
          order="_ q k v _ _ cum_seq_q _ _ _ dropout_p is_causal")  # fmt: skip
 def flash_backward(q: Arg, k: Arg, v: Arg, cum_seq_q: Arg = None, is_causal: Arg = None) -> Cost:
     """The op that launches flash attention's backward kernels."""
-    return backward_cost(_sized(q, k, v, cum_seq_q, is_causal))
+    return backward_cost(sized(q, k, v, cum_seq_q, is_causal))
 
 
 @formula("aten::_efficient_attention_backward",
@@ -217,7 +217,7 @@ def efficient_backward(
 ) -> Cost:  # fmt: skip
     """The op that launches memory-efficient attention's backward kernels."""
     causal = integer(custom_mask_type, "the mask type") != 0
-    return backward_cost(_sized(q, k, v, cu_seqlens_q, causal), bias)
+    return backward_cost(sized(q, k, v, cu_seqlens_q, causal), bias)
 
 
 @formula("flex_attention", "higher_order::flex_attention")

@@ -10,7 +10,17 @@ from math import prod
 
 import msgspec
 
-from timeroof.work.call import Arg, Call, Tensor, UncountableError, flag, optional, ranked, tensor
+from timeroof.work.call import (
+    Arg,
+    Call,
+    Tensor,
+    UncountableError,
+    flag,
+    integer,
+    optional,
+    ranked,
+    tensor,
+)
 from timeroof.work.cost import Cost, cost
 from timeroof.work.counting import Kernel, kernel_formula
 from timeroof.work.families.attention import (
@@ -19,6 +29,7 @@ from timeroof.work.families.attention import (
     backward_cost,
     forward_cost,
     packed_attention,
+    sized,
 )
 from timeroof.work.families.experts import USED_EXPERTS
 from timeroof.work.registry import formula
@@ -147,6 +158,40 @@ def flash_attn_varlen_backward(
     return backward_cost(_varied(q, k, v, starts_q, causal, left))
 
 
+@formula("xformers_flash::flash_fwd", order="q k v starts")
+def xformers_flash(call: Call, q: Arg, k: Arg, v: Arg, starts: Arg = None) -> Cost:
+    """Flash attention under xFormers' name; newer versions have a window behind the flag."""
+    if any(isinstance(value, Tensor) for value in call.inputs[5:]):
+        raise UncountableError(NO_LENGTHS)
+    causal, left = _flags_from(call, 0)
+    left = -1 if isinstance(left, bool) else left
+    packed = isinstance(starts, Tensor)
+    return forward_cost(
+        _varied(q, k, v, starts, causal, left) if packed else _flash(q, k, v, causal, left)
+    )
+
+
+@formula("xformers::efficient_attention_forward_cutlass",
+         order="q k v bias starts _ _ _ statistics mask_type")  # fmt: skip
+def xformers_efficient(
+    q: Arg, k: Arg, v: Arg, bias: Tensor | None = None, starts: Arg = None,
+    statistics: Arg = True, mask_type: Arg = None,
+) -> Cost:  # fmt: skip
+    """Memory-efficient attention before PyTorch had it; mask type 0 is none, 1 and 2 causal."""
+    causal = integer(mask_type, "the mask type") != 0
+    return forward_cost(sized(q, k, v, starts, causal), bias, statistics=flag(statistics, "", True))
+
+
+@formula("xformers::efficient_attention_backward_cutlass",
+         order="_ q k v bias starts _ _ _ _ _ _ _ _ _ mask_type")  # fmt: skip
+def xformers_efficient_backward(
+    q: Arg, k: Arg, v: Arg, bias: Tensor | None = None, starts: Arg = None, mask_type: Arg = None
+) -> Cost:
+    """Its gradients."""
+    causal = integer(mask_type, "the mask type") != 0
+    return backward_cost(sized(q, k, v, starts, causal), bias)
+
+
 NO_LENGTHS = "the lengths of the cached contexts are not recorded"
 
 
@@ -204,6 +249,7 @@ def flash_attn_3(
 @formula("_C::paged_attention_v1", "_C::paged_attention_v2", "_rocm_C::paged_attention",
          "_C::sm100_cutlass_mla_decode", "vllm::unified_mla_attention",
          "vllm::unified_mla_attention_with_output", "vllm::rocm_aiter_mla_decode_fwd",
+         "trtllm::attention", "trtllm::attention_inplace", "trtllm::mla_custom_op_inplace",
          "sglang::unified_attention_with_output", "sgl_kernel::cutlass_mla_decode",
          "aiter::paged_attention_rocm", "aiter::paged_attention_v1",
          "aiter::paged_attention_ragged",

@@ -1,8 +1,9 @@
 """Products of narrow formats and casts to them, as libraries of inference engines register them.
 
-AITER, SGLang's sgl_kernel and vLLM compute the same products. They differ in where the result
-stands among the arguments, in which side of the weight is summed over, and in how numbers of four
-bits are packed: two to a byte, so that packed sides are half as long as the product is deep.
+AITER, SGLang's sgl_kernel, vLLM, TensorRT-LLM and bitsandbytes compute the same products. They
+differ in where the result stands among the arguments, in which side of the weight is summed over,
+and in how numbers of four bits are packed: two to a byte, so that packed sides are half as long as
+the product is deep.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ _SCALED = (
          "vllm::rocm_aiter_gemm_a8w8_blockscale", "vllm::rocm_aiter_gemm_w8a8_blockscale",
          "vllm::rocm_aiter_triton_gemm_a8w8_blockscale",
          "vllm::_rocm_aiter_preshuffled_per_token_w8a8_gemm",
-         "vllm::w8a8_triton_block_scaled_mm_func", "vllm::padded_cutlass")  # fmt: skip
+         "vllm::w8a8_triton_block_scaled_mm_func", "vllm::padded_cutlass",
+         "trtllm::fp8_block_scaling_gemm", "trtllm::fp8_block_scaling_gemm_impl",
+         "bitsandbytes::int8_scaled_mm")  # fmt: skip
 def scaled_by_rows(call: Call, x: Arg, weight: Arg) -> Cost:
     """Eight-bit operands (M, K) and (N, K), their scales, and perhaps the result."""
     return _by_rows(call, x, weight, 4)
@@ -73,7 +76,7 @@ def scaled_by_rows(call: Call, x: Arg, weight: Arg) -> Cost:
 
 @formula("aiter::gemm_a4w4", "aiter::_gemm_a4w4_asm", "aiter::gemm_a4w4_asm",
          "aiter::gemm_a4w4_blockscale", "aiter::gemm_afp4wfp4_",
-         "aiter::gemm_afp4wfp4")  # fmt: skip
+         "aiter::gemm_afp4wfp4", "trtllm::nvfp4_gemm", "trtllm::nvfp4_gemm_cublaslt")  # fmt: skip
 def packed_by_rows(call: Call, x: Arg, weight: Arg) -> Cost:
     """Four-bit operands (M, K/2) and (N, K/2), two numbers to a byte."""
     return _by_rows(call, x, weight, 4, packed=True)
@@ -88,6 +91,8 @@ def plain_by_rows(call: Call, x: Arg, weight: Arg) -> Cost:
     return _by_rows(call, x, weight, 2)
 
 
+@formula("trtllm::cublas_scaled_mm", "trtllm::cuda_scaled_mm",
+         order="a b scale_a scale_b bias out_dtype")  # fmt: skip
 @formula("sgl_kernel::fp8_scaled_mm", "sgl_kernel::int8_scaled_mm",
          "sgl_kernel::fp8_blockwise_scaled_mm")  # fmt: skip
 def scaled_mm_out_dtype(
@@ -149,6 +154,41 @@ def marlin(call: Call, a: Arg, weight: Arg) -> Cost:
         if isinstance(n, int) and (m, k) == x.shape:
             return _unpacked(a, weight, n, None)
     raise UncountableError("the weight's sides are not recorded")
+
+
+@formula("bitsandbytes::gemv_4bit", "bitsandbytes::gemm_4bit", order="a weight sides")
+def four_bit(call: Call, a: Arg, weight: Arg, sides: Arg) -> Cost:
+    """Blocks of four bits: the weight's sides (N, K) are an argument, scales come behind it."""
+    x, packed = args.tensor(a, "the input"), args.tensor(weight, "the packed weight")
+    columns, depth = args.integers(sides, "the weight's sides", 2)
+    if x.shape[-1] != depth:
+        raise UncountableError("the sides of input and weight do not fit together")
+    scale = next((value for value in call.inputs[3:] if isinstance(value, Tensor)), None)
+    out = Tensor((*x.shape[:-1], columns), x.dtype)
+    return _counted([x, packed, scale], out, depth, x.dtype, False)
+
+
+@formula("bitsandbytes::int8_linear_matmul")
+def int8_product(a: Arg, weight: Arg) -> Cost:
+    """Rows of eight bits by rows of the weight, summed in 32."""
+    x, y = args.tensor(a, "the input"), args.ranked(weight, "the weight", 2)
+    if x.shape[-1] != y.shape[-1]:
+        raise UncountableError("the sides of input and weight do not fit together")
+    return _counted(
+        [x, y], Tensor((*x.shape[:-1], y.shape[0]), "int32"), x.shape[-1], "int8", False
+    )
+
+
+@formula("bitsandbytes::dequantize_4bit", order="packed scales _ _ sides dtype")
+def unpacked(packed: Tensor, scales: Tensor, sides: Arg, dtype: Arg) -> Cost:
+    """A weight of four bits in full: a table's value times its block's scale."""
+    shape = args.integers(sides, "the weight's sides")
+    told = args.dtype_of(dtype)
+    out = Tensor(shape, told or "bf16")
+    return cost(
+        [packed, scales], [out], other=out.count, dtype=out.dtype,
+        origin="counted" if told else "modelled", notes=() if told else SIXTEEN_BIT,
+    )  # fmt: skip
 
 
 # Casts to narrow formats with a scale per tensor, row or group.

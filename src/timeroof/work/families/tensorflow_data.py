@@ -68,7 +68,7 @@ def _flat(values: Arg) -> list[Arg]:
     return [values]
 
 
-@formula("tf::Sum", "tf::Mean", "tf::Max", "tf::Min", "tf::Prod", "tf::All", "tf::object",
+@formula("tf::Sum", "tf::Mean", "tf::Max", "tf::Min", "tf::Prod", "tf::All", "tf::Any",
          "tf::ArgMax", "tf::ArgMin", "tf::Cumsum", "tf::EuclideanNorm", "tf::L2Loss",
          "tf::SegmentSum", "tf::UnsortedSegmentSum")  # fmt: skip
 def reduced(call: Call, x: Tensor) -> Cost:
@@ -135,4 +135,13 @@ def gathered(call: Call, x: Tensor, index: Tensor) -> Cost:
     """The rows that the index names, read and written once."""
     made = [t for t in call.outputs or () if isinstance(t, Tensor)]
     rows = made or [Tensor((*index.shape, *x.shape[1:]), x.dtype)]
+    return cost([index, *rows], rows)
+
+
+@formula("tf::ResourceGather")
+def gathered_of_variable(call: Call, index: Tensor) -> Cost:
+    """The rows of a variable, whose size nobody records, read and written once."""
+    rows = [t for t in call.outputs or () if isinstance(t, Tensor)]
+    if not rows:
+        raise UncountableError("its result was not recorded")
     return cost([index, *rows], rows)
