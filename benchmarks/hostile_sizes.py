@@ -1,9 +1,10 @@
-"""Costs that must grow with the input and no faster: archives, traces of many processes, tidy rows.
+"""Costs that must grow with the input and no faster: archives, traces of many processes
+or devices, tidy rows.
 
     python benchmarks/hostile_sizes.py
 
 Each case is read by `timeroof read` in a process of its own; CPU seconds and peak memory are its.
-Limits: twice the members or processes cost at most 2.5 times the CPU,
+Limits: twice the members, processes or devices cost at most 2.5 times the CPU,
 a million tidy rows of a thousand names take under 12 s of CPU and 1.5 GB to the page,
 20,000 rows that each have a name of their own, 300 characters long, under 10 s.
 """
@@ -83,6 +84,19 @@ def processes(path: Path, count: int) -> Path:
     return path
 
 
+def devices(path: Path, count: int) -> Path:
+    """One trace with a kernel on each of so many devices."""
+    events = [
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": 9 * k, "dur": 5, "pid": k, "tid": 7,
+         "args": {"device": k, "stream": 7}}
+        for k in range(count)
+    ]  # fmt: skip
+    path.write_text(
+        json.dumps({"deviceProperties": [{"id": 0, "name": "x"}], "traceEvents": events})
+    )
+    return path
+
+
 def tidy(path: Path, rows: int, names: int) -> Path:
     """A tidy table."""
     with path.open("w", encoding="utf-8") as file:
@@ -111,7 +125,8 @@ def main() -> int:
         start = cost("machines").cpu_s
         print(f"start of Python and the command: {start:.2f} s CPU")
         makers = (("zip members", zipped, 2000), ("tar members", tarred, 2000),
-                  ("processes of a trace", processes, 10_000))  # fmt: skip
+                  ("processes of a trace", processes, 10_000),
+                  ("devices of a trace", devices, 10_000))  # fmt: skip
         for what, make, count in makers:
             few, many = (cost("read", str(make(folder / f"x{n}", n))) for n in (count, 2 * count))
             growth = many.cpu_s / few.cpu_s

@@ -71,6 +71,7 @@ class Session:
             watch=instruments.watch, will_train=instruments.will_train,
         )  # fmt: skip
         self._told = told
+        self._guard = _Guard(self)
         self._pid = posix.getpid()
         self._pass = self._pass_before = Pass.UNSEEN
         self._pace, self._clocks = Pace(), Clocks()
@@ -97,7 +98,7 @@ class Session:
 
     def start(self) -> None:
         """Put the instruments into their framework."""
-        with self._guard():
+        with self._guard:
             self.log.begin()
             now_ns = time.perf_counter_ns()
             self.log.write("framework", self.instruments.name, self.instruments.version, now_ns)
@@ -106,7 +107,7 @@ class Session:
     def start_forked(self) -> None:
         """In a forked child the instruments are there: they tell this session from now on. The
         file comes with the first step."""
-        with self._guard():
+        with self._guard:
             self.instruments.attach(self.marks)
 
     # Steps.
@@ -131,7 +132,7 @@ class Session:
             self.marks.found, self.marks.label = MANUAL, "a call of the profiled function"
         ended_ns = self._synced(time.perf_counter_ns()) if end_ns is None else end_ns
         if self._is_ours():
-            with self._switching(self._pass), self._guard():
+            with self._switching(self._pass), self._guard:
                 self._begin()
                 self.steps_seen += 1
                 self._close(ended_ns)
@@ -140,7 +141,7 @@ class Session:
         """A step begins."""
         if self._is_ours():
             chosen = self._next()
-            with self._switching(chosen), self._guard():
+            with self._switching(chosen), self._guard:
                 self._open(chosen)
 
     def restart(self, times: list[int]) -> None:
@@ -149,7 +150,7 @@ class Session:
         the marks that were steps' ends, had anybody known."""
         if not self._is_ours() or (self._chosen is not None and not self._is_begun):
             return
-        with self._guard():
+        with self._guard:
             self._drop_pass()
             self._steps.flush(self.steps_seen)
             self.log.write("restart", times)
@@ -435,9 +436,6 @@ class Session:
         """Signals wait where instruments are switched; steps without any are not held up."""
         return _NOTHING if pass_ in (*UNTOUCHED, Pass.UNSYNCED) else Uninterrupted()
 
-    def _guard(self) -> "_Guard":
-        return _Guard(self)
-
     def failed(self, error: BaseException) -> None:
         """An error of ours ends the watching."""
         self._over = True
@@ -450,7 +448,7 @@ class Session:
     def overtaken(self) -> None:
         """Another framework's session has steps that tell more: what was seen here is no step's,
         until something comes here that tells more still."""
-        with self._guard():
+        with self._guard:
             self._drop_pass()
             self._steps.flush(self.steps_seen)
             self.log.write("overtaken")

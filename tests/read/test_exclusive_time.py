@@ -104,3 +104,16 @@ def test_exposed_communication_is_found_from_a_twentieth_of_the_run_on(name: str
     found = [f for f in report.findings if f.code == "TR107"]
     assert found or exposed_s < 0.05 * wall_s
     assert all(f.gain_s == pytest.approx(exposed_s, rel=1e-6) for f in found)
+
+
+def test_devices_are_apart_however_their_work_is_mixed() -> None:
+    chance = np.random.default_rng(7)
+    start = chance.uniform(0, 50, 300)
+    end, device = start + chance.uniform(0, 9, 300), chance.integers(-4, 40, 300)
+    tier = chance.integers(0, 3, 300)
+    whole = own_times(start, end, tier, device)
+    for one in range(-4, 40):
+        rows = device == one
+        alone = own_times(start[rows], end[rows], tier[rows], np.zeros(rows.sum(), np.int64))
+        assert whole.exclusive[rows].tolist() == alone.exclusive.tolist()
+        assert whole.alone[rows].tolist() == alone.alone.tolist()

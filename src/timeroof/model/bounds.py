@@ -384,6 +384,19 @@ def distinct(values: Ints) -> Ints:
     return values
 
 
+def rows_of_each(values: Ints) -> list[tuple[int, Ints]]:
+    """Each different value and its rows: all are sorted once, none is looked for among all.
+
+    >>> [(value, rows.tolist()) for value, rows in rows_of_each(np.array([3, 1, 3]))]
+    [(1, [1]), (3, [0, 2])]
+    """
+    if not len(values):
+        return []
+    in_order = np.argsort(values, kind="stable")
+    groups = np.split(in_order, np.flatnonzero(np.diff(values[in_order])) + 1)
+    return [(int(values[rows[0]]), rows) for rows in groups]
+
+
 # The first has an instant before the second, the second before the third.
 KERNEL_TIER, COLLECTIVE_TIER, COPY_TIER = range(3)
 _TIERS = {"collective": COLLECTIVE_TIER, "copy": COPY_TIER, "memset": COPY_TIER}
@@ -416,8 +429,7 @@ def own_times(start: Floats, end: Floats, tier: Ints, device: Ints) -> OwnTimes:
     ([1.5, 1.5, 2.0], [1.0, 1.0, 2.0])
     """
     own = OwnTimes(np.zeros(len(start)), np.zeros(len(start)))
-    for one in distinct(device).tolist():
-        rows = np.flatnonzero(device == one)
+    for _, rows in rows_of_each(device):
         found = _of_one_device(start[rows], end[rows], tier[rows])
         own.exclusive[rows], own.alone[rows] = found
     return own

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from timeroof.core.vocabulary import IdleCause, remembered
-from timeroof.model.bounds import distinct
+from timeroof.model.bounds import distinct, rows_of_each
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -341,17 +341,15 @@ def _find_idle(
     issue = issued_at(launched, returned, start, end, replayed)
     stream, gpu, process = (_codes(events, c) for c in ("stream", "gpu", "process"))
     hosts = _hosts(host, first)
-    for device in distinct(gpu).tolist():
-        rows = np.flatnonzero(gpu == device)
+    for _, rows in rows_of_each(gpu):
         before = gaps(start[rows], end[rows])
         after = rows[before.after]
         same = stream[rows] == stream[after]
         beside = replayed[rows] | replayed[after]
         idle[rows] = before.length
-        for one in distinct(process[rows]).tolist():
-            of = process[rows] == one
+        for one, of in rows_of_each(process[rows]):
             at = rows[of]
-            mine = Gaps(*(column[of] for column in before))
+            mine = Gaps(before.length[of], before.since[of], before.after[of])
             why = hosts.get(one, Host(microsecond=1e3))
             own = Issue(issue.at[at], issue.done[at])
             graphs = Graphs(beside[of], np.zeros(len(at), dtype=np.bool_))

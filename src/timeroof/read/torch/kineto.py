@@ -213,7 +213,8 @@ def device_names(top: dict[str, object], used: list[str]) -> dict[str, str]:
 
 def named_device(top: dict[str, object], used: list[str]) -> tuple[str | None, list[Note]]:
     """The device of a trace by its name, else by what its properties fit."""
-    device, notes = one_device(device_names(top, used).get(d) for d in used)
+    names = device_names(top, used)
+    device, notes = one_device(names.get(d) for d in used)
     if any(note.code == "several-devices" for note in notes):
         return device, notes
     listed = top.get("deviceProperties")

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from timeroof.model.bounds import distinct
+from timeroof.model.bounds import distinct, rows_of_each
 from timeroof.read import idle as idling
 from timeroof.read.torch import contexts as around
 from timeroof.read.torch.tables import ANNOTATION, COLLECTIVE, KERNEL, NONE, OP, Codes, Trace
@@ -174,9 +174,8 @@ def idle(trace: Trace, links: Links, contexts: around.Contexts) -> Idling:
     found = Idling(idle_us, idle_us.copy(), parts, start - launched, {})
     why = _host(trace, contexts)
     graphs = idling.Unseen(_graphs_without_kernels(trace, links.launch))
-    for one in distinct(device).tolist():
-        rows = np.flatnonzero(device == one)
-        rows = rows[np.argsort(start[rows], kind="stable")]
+    for one, unordered in rows_of_each(device):
+        rows = unordered[np.argsort(start[unordered], kind="stable")]
         before = idling.gaps(start[rows], end[rows])
         found.idle[rows] = before.length
         after = rows[before.after]
