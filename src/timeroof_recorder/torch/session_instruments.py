@@ -11,12 +11,12 @@ import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from timeroof_recorder import torch as names
 from timeroof_recorder.instruments import Events, Instruments
 from timeroof_recorder.marks import Marks
 from timeroof_recorder.process import KERAS, Ignoring, after_import, keras_backend, step_aside, wrap
 from timeroof_recorder.schedule import Pass
 from timeroof_recorder.seen import plain
-from timeroof_recorder.torch import names
 from timeroof_recorder.torch.beside import (
     Beginnings,
     beside_dynamo,
