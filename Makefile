@@ -77,8 +77,8 @@ bench: setup
 pictures: setup  ## make the pictures of README and docs anew (needs chromium)
 	$(BIN)/python tools/pictures.py
 
-schemas: setup  ## write docs/schemas anew from the code
-	$(BIN)/python -m timeroof.core.published_schemas docs/schemas
+schemas: setup  ## write docs/schemas and docs/findings.md anew from the code
+	$(BIN)/python tools/write_docs.py
 
 clean:
 	rm -rf $(VENV) out .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache

@@ -5,6 +5,10 @@ that do not name waiting, how many of the five largest ops agree with the quiet 
 that the quiet run does not have.
 
     python benchmarks/busy_rows.py [--threads 1] [--only mlp,cnn]
+    python benchmarks/busy_rows.py --save quiet.json     # on a quiet machine: the quiet runs alone
+    python benchmarks/busy_rows.py --quiet quiet.json    # at any time: the busy runs against those
+
+The end says whether the limits hold, and so does the exit code: no such row, four of five, none.
 """
 
 from __future__ import annotations
@@ -164,24 +168,36 @@ def agreeing(quiet: Counter[str], busy: Counter[str]) -> tuple[int, list[str]]:
     return 5 - len(others), others
 
 
+def quiet_runs(names: list[str], place: Path, given: argparse.Namespace) -> dict[str, dict]:
+    """The reports to compare with: those of a file, or of runs of now."""
+    if given.quiet:
+        kept: dict[str, dict] = json.loads(Path(given.quiet).read_text())
+        return {name: kept[name] for name in names if name in kept}
+    return {name: report(PROGRAMS[name], place, given.threads) for name in names}
+
+
 def waiting(found: dict) -> str:
     """What the report says of waiting for a CPU."""
     said = [n["text"] for n in found["notes"] if n["code"].startswith("cpu-")]
     return said[0].partition("waited ")[2].partition(" of")[0] if said else "-"
 
 
-def main() -> None:
+def main() -> int:
     """Run all programs quiet and busy, and print what differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, help="threads of each program [default: its own]")
     parser.add_argument("--only", default="", help="names of programs, with commas")
+    parser.add_argument("--save", help="keep the reports of the quiet runs, and end")
+    parser.add_argument("--quiet", help="compare with reports that were kept")
     given = parser.parse_args()
     names = given.only.split(",") if given.only else list(PROGRAMS)
     print(f"{'program':12} {'quiet':>6} {'busy':>6}  above 105 %  top 5  new findings")
     unflagged = disagreeing = invented = 0
     with tempfile.TemporaryDirectory() as place:
-        for name in names:
-            quiet = report(PROGRAMS[name], Path(place), given.threads)
+        if given.save:
+            Path(given.save).write_text(json.dumps(quiet_runs(names, Path(place), given)))
+            return 0
+        for name, quiet in quiet_runs(names, Path(place), given).items():
             with busy_processes():
                 busy = report(PROGRAMS[name], Path(place), given.threads)
             above = [
@@ -203,7 +219,8 @@ def main() -> None:
         f"{len(names)} programs: {unflagged} rows above 105 % without a word of waiting,"
         f" {disagreeing} rankings with fewer than four of five, {invented} invented findings"
     )
+    return 1 if unflagged or disagreeing or invented else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

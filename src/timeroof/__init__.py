@@ -8,7 +8,7 @@ from importlib import import_module
 from timeroof.core import VERSION
 
 # As in typing, which is not imported here: `python -m timeroof` would look for it in the
-# working folder first (see import_path).
+# working folder first (see timeroof.core).
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from timeroof.api.live import run

@@ -14,11 +14,11 @@ def run() -> None:
     try:
         core.leave_folder()
         # Not before: these import what a file of that folder may be named like.
-        from timeroof.core import ending
+        from timeroof.core.files import leave, watch
 
         if sys.argv[1:2] != ["run"]:  # a program has Python's own settings
             gc.set_threshold(*FEW_COLLECTIONS)
-            ending.watch()
+            watch()
         from timeroof.cli.main import flush_streams, main, was_interrupted
 
         code = main()
@@ -26,7 +26,7 @@ def run() -> None:
         # that is the program's to do, and it has.
         if was_interrupted() or sys.flags.inspect:
             flush_streams()
-            ending.leave(code)
+            leave(code)
     except KeyboardInterrupt:
         code = 130
     # Nothing here needs to be found as garbage at the end: looking through every module would be

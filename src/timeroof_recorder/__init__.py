@@ -113,6 +113,8 @@ class Recorder:
         """In a forked child: a recorder with a file of its own, which comes with its first step."""
         fresh = Recorder(self.log.folder, self.plan, forked=True)
         fresh.namesake = self.namesake
+        for windows in self._windows:
+            windows.stop()
         for session in self.sessions:
             deactivate(session)
             session.leave_child()

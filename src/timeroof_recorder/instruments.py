@@ -212,6 +212,8 @@ def sizes_of(args: tuple[object, ...]) -> tuple[int, ...]:
     (8, 3)
     """
     for given in reversed(args):
+        if (shape := getattr(given, "shape", None)).__class__ is tuple and shape:
+            return tuple(size for size in shape if isinstance(size, int))
         values = given.values() if isinstance(given, dict) else given
         few = list(values)[:_FEW] if isinstance(values, (tuple, list)) else [given]
         if isinstance(given, dict):

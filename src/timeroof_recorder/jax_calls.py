@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 Function = Callable[..., object]
+_UNSEEN = Ignoring("a call was not seen")
 # What is copied from a function to what stands for it.
 _KEPT = (
     "__module__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__",
@@ -66,7 +67,7 @@ class Proxy:
         watch = self._watch
         if not watch.is_on or not watch.is_clean():
             return self._function(*args, **kwargs)
-        with Ignoring("a call was not seen"):
+        with _UNSEEN:
             watch.called(self, args or tuple(kwargs.values()))
         before, watch.running = watch.running, self
         try:

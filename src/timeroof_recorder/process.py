@@ -149,6 +149,17 @@ def is_running(thread: int) -> bool:
     return thread in sys._current_frames()
 
 
+class AtEnd:
+    """A value of a thread's own: it goes when the thread ends, there."""
+
+    def __init__(self, act: "Callable[[], None]") -> None:
+        self._act = act
+
+    def __del__(self) -> None:
+        with Ignoring("a thread's end was not minded"):
+            self._act()
+
+
 def wrap(owner: object, name: str, wrapper: "Call") -> "Callable[[], None]":
     """Put a function around a method, which it gets with the arguments; returns a way back."""
     original = getattr(owner, name)

@@ -20,6 +20,7 @@ from timeroof_recorder.instruments import EventFile, Events, Instruments
 from timeroof_recorder.log import VARYING, Log, StepLog
 from timeroof_recorder.marks import MANUAL, WINDOW, Marks
 from timeroof_recorder.process import (
+    AtEnd,
     Ignoring,
     Uninterrupted,
     is_from_handler,
@@ -71,6 +72,7 @@ class Session:
             watch=instruments.watch, will_train=instruments.will_train,
         )  # fmt: skip
         self._told = told
+        self._guard = _Guard(self)
         self._pid = posix.getpid()
         self._pass = self._pass_before = Pass.UNSEEN
         self._pace, self._clocks = Pace(), Clocks()
@@ -97,7 +99,7 @@ class Session:
 
     def start(self) -> None:
         """Put the instruments into their framework."""
-        with self._guard():
+        with self._guard:
             self.log.begin()
             now_ns = time.perf_counter_ns()
             self.log.write("framework", self.instruments.name, self.instruments.version, now_ns)
@@ -106,7 +108,7 @@ class Session:
     def start_forked(self) -> None:
         """In a forked child the instruments are there: they tell this session from now on. The
         file comes with the first step."""
-        with self._guard():
+        with self._guard:
             self.instruments.attach(self.marks)
 
     # Steps.
@@ -131,7 +133,7 @@ class Session:
             self.marks.found, self.marks.label = MANUAL, "a call of the profiled function"
         ended_ns = self._synced(time.perf_counter_ns()) if end_ns is None else end_ns
         if self._is_ours():
-            with self._switching(self._pass), self._guard():
+            with self._switching(self._pass), self._guard:
                 self._begin()
                 self.steps_seen += 1
                 self._close(ended_ns)
@@ -140,7 +142,7 @@ class Session:
         """A step begins."""
         if self._is_ours():
             chosen = self._next()
-            with self._switching(chosen), self._guard():
+            with self._switching(chosen), self._guard:
                 self._open(chosen)
 
     def restart(self, times: list[int]) -> None:
@@ -149,7 +151,7 @@ class Session:
         the marks that were steps' ends, had anybody known."""
         if not self._is_ours() or (self._chosen is not None and not self._is_begun):
             return
-        with self._guard():
+        with self._guard:
             self._drop_pass()
             self._steps.flush(self.steps_seen)
             self.log.write("restart", times)
@@ -328,7 +330,7 @@ class Session:
     def _switch_on(self, chosen: str) -> bool:
         if chosen not in self.instruments.offers:
             return False
-        self._ends.then = _AtEnd(self._thread_ends)
+        self._ends.then = AtEnd(self._thread_ends)
         if chosen == Pass.TIMED:
             self._calibration.before_step()
             self._clocks.watch_others()
@@ -401,6 +403,19 @@ class Session:
         self.close_block()
         self.note("forked")
 
+    @property
+    def is_instrumented(self) -> bool:
+        """Whether something is switched on, which only the thread that steps can switch off."""
+        return self._pass in INSTRUMENTED
+
+    def moved(self) -> None:
+        """Another thread is looked at from now on: what was seen of the last one's is no step.
+        Where nothing ran there all begins anew."""
+        if self._events:
+            self._drop_pass()
+        else:
+            self.restart([])
+
     def _thread_ends(self) -> None:
         """The thread that steps ends, and with it what is switched on: only it can do that."""
         if self._over or posix.getpid() != self._pid or self._pass not in INSTRUMENTED:
@@ -435,9 +450,6 @@ class Session:
         """Signals wait where instruments are switched; steps without any are not held up."""
         return _NOTHING if pass_ in (*UNTOUCHED, Pass.UNSYNCED) else Uninterrupted()
 
-    def _guard(self) -> "_Guard":
-        return _Guard(self)
-
     def failed(self, error: BaseException) -> None:
         """An error of ours ends the watching."""
         self._over = True
@@ -450,7 +462,7 @@ class Session:
     def overtaken(self) -> None:
         """Another framework's session has steps that tell more: what was seen here is no step's,
         until something comes here that tells more still."""
-        with self._guard():
+        with self._guard:
             self._drop_pass()
             self._steps.flush(self.steps_seen)
             self.log.write("overtaken")
@@ -521,17 +533,6 @@ class _Guard:
             return False
         self._session.failed(error)
         return True
-
-
-class _AtEnd:
-    """A value of a thread's own: it goes when the thread ends, there."""
-
-    def __init__(self, act: "Callable[[], None]") -> None:
-        self._act = act
-
-    def __del__(self) -> None:
-        with Ignoring("a pass was not given up"):
-            self._act()
 
 
 _NOTHING = Ignoring("signals are not held up")

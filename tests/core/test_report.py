@@ -15,8 +15,8 @@ from timeroof.api.reports import analyze, load, save
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, Source, SourceFile
-from timeroof.core.published_schemas import SCHEMAS, schema_text
 from timeroof.core.report import report_json_schema
+from write_docs import SCHEMAS, schema_text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from timeroof.counters import CollectOptions
-from timeroof.counters.sets import find_set, forecast, select
+from timeroof.counters.options import find_set, forecast, select
 
 
 def told(tool: str, chip: str, options: CollectOptions) -> str:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from timeroof.core.errors import InputError, UsageError
-from timeroof.counters.sets import (
+from timeroof.counters.options import (
     TIME,
     Choice,
     Entry,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 import tomllib
+from functools import cache
 from pathlib import Path
 
 from timeroof.core.machine import KINDS, LEVELS, PHASES, PRECISIONS
@@ -29,6 +33,60 @@ def test_pages_that_the_code_cites_are_there() -> None:
             continue
         cited = re.findall(r"\bdocs/[a-z_]+\.md|\bcontract\.md", text)
         assert all((ROOT / page).is_file() for page in cited), (name, cited)
+
+
+ROOMS = "|".join(p.name for p in (ROOT / "src" / "timeroof").iterdir() if p.is_dir())
+# `timeroof.work.cost`, `work.cost` between backticks, `src/timeroof/work/cost.py`.
+NAMED = re.compile(
+    rf"(?<![\w./-])(?:timeroof\.(?:{ROOMS})|timeroof_recorder)(?:\.(?!pth\b)[A-Za-z_]\w*)+"
+    rf"|(?<=`)(?:{ROOMS})(?:\.(?!json\b|troof\b)[A-Za-z_]\w*)+(?=(?:\(\))?`)"
+    rf"|(?<![\w/])src/timeroof(?:_recorder)?(?:/\w+)+|(?<=`)(?:{ROOMS})(?:/\w+)+(?=\.py`)"
+)
+
+
+def words_of(path: Path) -> str:
+    """A page whole; of code its comments and docstrings, which no import checks."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        return text
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    said = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, documented))
+    return "\n".join([*said, *(ast.get_docstring(node) or "" for node in nodes)])
+
+
+@cache
+def names_in(path: Path) -> set[str]:
+    return set(re.findall(r"[A-Za-z_]\w*", path.read_text(encoding="utf-8")))
+
+
+def is_there(name: str) -> bool:
+    """Whether a module, a folder or a name within one is what words call it."""
+    parts = re.split(r"[./]", name.removeprefix("src/"))
+    place = ROOT / "src"
+    parts = parts if parts[0].startswith("timeroof") else ["timeroof", *parts]
+    while parts and (place / parts[0]).is_dir():
+        place /= parts.pop(0)
+    if not parts:
+        return True
+    file = place / f"{parts[0]}.py"
+    if file.is_file():
+        return len(parts) == 1 or parts[1] in names_in(file)
+    beside = [*place.glob(f"{parts[0]}.*"), place / "__init__.py"]
+    return beside[0].suffix != ".py" or parts[0] in names_in(beside[0])
+
+
+def test_modules_that_words_name_are_there() -> None:
+    files = [p for p in PAGES if p.name != "CHANGELOG.md"]
+    files += [p for d in ("src", "tests", "tools", "benchmarks") for p in (ROOT / d).rglob("*.py")]
+    gone = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files
+        for name in NAMED.findall(words_of(path))
+        if not is_there(name)
+    }
+    assert gone == set()
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -31,6 +31,17 @@ def test_the_map_has_the_order_that_the_linter_holds() -> None:
     assert "ignore_imports" not in spine
 
 
+def test_what_the_table_of_rooms_names_is_in_the_room() -> None:
+    table = MAP.split("## Rooms", 1)[1].split("\n## ", 1)[0]
+    for room, row in re.findall(r"^\| `(\w+)/` \|(.*)\|$", table, re.MULTILINE):
+        files = [*(ROOT / "src" / "timeroof" / room).rglob("*")]
+        text = "\n".join(p.read_text("utf-8") for p in files if p.suffix == ".py")
+        for name in re.findall(r"`([a-z_/]+)`", row):
+            last = name.rstrip("/").split("/")[-1]
+            is_file = any(p.stem == last and name.rstrip("/") in str(p) for p in files)
+            assert is_file or re.search(rf"\bdef {last}\b", text), (room, name)
+
+
 def test_modules_that_the_walks_name_exist() -> None:
     walks = MAP.split("## A walk", 1)[1].split("## The central table", 1)[0]
     named = set(re.findall(r"`((?:cli|api|read|work|model|advice|views|live)(?:\.\w+)+)", walks))

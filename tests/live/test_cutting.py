@@ -15,7 +15,7 @@ from timeroof.live.memory import Lives, completion_order
 from timeroof.live.recording import Described, EventName, TensorSeen, TimedStep, align
 from timeroof.live.rows import timeline
 from timeroof_recorder.schedule import INSTRUMENTED, UNTOUCHED, Pass, Schedule
-from timeroof_recorder.torch.names import cause_of_name, phase_of_name
+from timeroof_recorder.torch import cause_of_name, phase_of_name
 
 
 def timed(events: list[tuple[str, int, int, int]], finish: int = 100) -> TimedStep:

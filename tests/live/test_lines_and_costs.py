@@ -22,7 +22,7 @@ from timeroof.live.torch import folded
 from timeroof.views.overview import overview
 from timeroof.views.page import html_page
 from timeroof.views.run_summary import print_run
-from timeroof_recorder.torch.names import GRAPH, SOURCE
+from timeroof_recorder.torch import GRAPH, SOURCE
 
 
 def op(name: str, *shapes: tuple[int, ...], parent: int | None = None, scope: int = 0) -> Described:

@@ -11,7 +11,7 @@ from timeroof.live.frameworks import Context
 from timeroof.live.recording import Described, TimedStep
 from timeroof.live.rows import phases_of
 from timeroof.live.torch.describing import contexts
-from timeroof_recorder.torch.names import ENGINE, MODULE
+from timeroof_recorder.torch import ENGINE, MODULE
 
 STEP = "Optimizer.step#SGD.step"
 # Name, the place of what called it, scope, sequence.

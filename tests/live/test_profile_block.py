@@ -1,4 +1,4 @@
-"""`timeroof.live.profile` in this process: blocks, steps, functions, stated costs."""
+"""`timeroof.profile` in this process: blocks, steps, functions, stated costs."""
 
 from __future__ import annotations
 

@@ -354,3 +354,18 @@ def test_a_thread_that_ends_in_a_profiled_step_says_nothing(folder: Path) -> Non
     assert found["totals"]["steps"]["count"] == 36
     assert "Leaked" not in found["stderr"]
     assert found["totals"]["known"]["flops"] > 0.5
+
+
+PLAIN = """
+def work(number):
+    import time
+    x = torch.rand(256, 256)
+    end = time.thread_time() + 1.0
+    while time.thread_time() < end: x = torch.sigmoid(x @ x.T / 256)
+"""
+
+
+def test_plain_tensors_in_a_thread_are_seen_in_windows(folder: Path) -> None:
+    text = "import threading\nthread = threading.Thread(target=work, args=(0,))\n"
+    found = report(folder, HEAD + PLAIN + text + "thread.start(); thread.join()\n")
+    assert {"aten::mm", "aten::sigmoid"} <= {row["name"] for row in found["kernels"]}

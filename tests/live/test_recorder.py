@@ -16,7 +16,7 @@ from timeroof.live.recording import Described, TensorSeen, is_meta
 from timeroof.live.records import process_of
 from timeroof.live.torch.describing import described_from_json
 from timeroof_recorder.clocks import Pace
-from timeroof_recorder.torch.names import COST
+from timeroof_recorder.torch import COST
 
 
 @given(st.text(), st.none() | st.floats(0, 1e18) | st.integers(0, 2**60))

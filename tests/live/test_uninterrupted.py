@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -115,9 +116,18 @@ def test_an_exception_of_a_handler_is_told_from_one_of_ours() -> None:
 @pytest.mark.usefixtures("alarm")
 def test_an_alarm_that_rings_while_we_look_reaches_the_program(tmp_path: Path) -> None:
     session = Session(Log(str(tmp_path)), {}, Instruments())
-    with pytest.raises(LateError), session._guard():
+    with pytest.raises(LateError), session._guard:
         signal.raise_signal(signal.SIGALRM)
     assert read_folder(tmp_path) == []
-    with session._guard():
+    with session._guard:
         raise ValueError("ours")
     assert [seen.failed for seen in read_folder(tmp_path)] == ["ours"]
+
+
+def test_processes_come_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+    first, second = Log(str(tmp_path)), Log(str(tmp_path))
+    first.write("failed", "first")
+    second.write("failed", "second")
+    time.sleep(0.02)  # longer than the clock of the file system
+    first.write("note", "late", {})
+    assert [seen.failed for seen in read_folder(tmp_path)] == ["first", "second"]

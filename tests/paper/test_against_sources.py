@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from timeroof.core.profile import LABEL
+from timeroof.paper import sweep
 from timeroof.paper.build import _unit, build_paper, paper_roofs
-from timeroof.paper.data import sweep
 from timeroof.views.pictures.charts import chart_points
 
 KEYS = {

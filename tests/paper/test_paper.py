@@ -9,8 +9,8 @@ import pytest
 from markupsafe import escape
 
 from timeroof.core.report import Report
+from timeroof.paper import BASE_CASE, base_case, direct_flops, paper_rows, sweep
 from timeroof.paper.build import TITLE, chosen_figures, paper_figures, write_folder
-from timeroof.paper.data import BASE_CASE, base_case, direct_flops, paper_rows, sweep
 from timeroof.study.factors.published import paper_findings, paper_report
 from timeroof.study.output.paper_page import paper_page
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from timeroof.core.errors import TimeroofError
 from timeroof.read.formats import LISTED, Format, ReadOptions, format_named
+from timeroof.read.load import plan_of
 from timeroof.read.open import Entry, Input
-from timeroof.read.plan import plan_of
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "read"
 SEEDS = {

@@ -16,9 +16,8 @@ import zstandard
 from timeroof.core.errors import as_notes
 from timeroof.core.profile import Profile
 from timeroof.core.run_file import SavedRun, load_run, save_run
-from timeroof.read.load import read_files
+from timeroof.read.load import plan_of, read_files
 from timeroof.read.open import open_input
-from timeroof.read.plan import plan_of
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "read"
 EXPECTED: dict[str, Any] = json.loads((GOLDEN / "expected.json").read_text())

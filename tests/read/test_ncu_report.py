@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from timeroof.core.errors import InputError
-from timeroof.read.load import read_files
+from timeroof.read.load import plan_of, read_files
 from timeroof.read.open import open_input
-from timeroof.read.plan import plan_of
 
 METRICS: dict[str, tuple[object, str]] = {
     "gpu__time_duration.sum": (1500, "ns"),

@@ -13,9 +13,8 @@ from timeroof.api.reports import load
 from timeroof.core.errors import InputError
 from timeroof.core.profile import Profile
 from timeroof.read import tidy
-from timeroof.read.load import read_files
+from timeroof.read.load import plan_of, read_files
 from timeroof.read.open import open_input
-from timeroof.read.plan import plan_of
 from timeroof.views.render import table_csv
 
 

@@ -21,7 +21,7 @@ from timeroof.study.czaja import KERNELS, Studied, preset_cases, utilised
 from timeroof.study.output.page import write_study
 from timeroof.study.output.utilisation import print_study, utilisation_table
 from timeroof.study.report import Study, judged_study
-from timeroof.study.worker import placing
+from timeroof.study.worker import turns as placing
 from timeroof_recorder.counted import REPETITIONS
 
 NINE = [one for one in KERNELS if not one.reference]
@@ -184,7 +184,7 @@ def layout_of(found: Study) -> str | None:
 @pytest.mark.parametrize("variant", ["winograd", "blocked", "im2col"])
 def test_forms_of_a_convolution_agree(variant: str, size: int) -> None:
     torch = pytest.importorskip("torch")
-    from timeroof.study.kernel import Setting
+    from timeroof.study.case import Setting
     from timeroof.study.kernels.conv2d import KERNEL
 
     params = KERNEL.base | {"batch": 2, "channels": 16, "filters": 5, "size": size, "stride": 1}
@@ -205,7 +205,7 @@ def test_forms_of_a_convolution_agree(variant: str, size: int) -> None:
 
 def test_winograd_is_refused_for_other_filters() -> None:
     torch = pytest.importorskip("torch")
-    from timeroof.study.kernel import Setting
+    from timeroof.study.case import Setting
     from timeroof.study.kernels.conv2d import KERNEL
 
     with pytest.raises(NotImplementedError, match="3×3 filters with stride 1"):
@@ -332,7 +332,7 @@ def counting(
     (folder / "recorded.json").write_text(json.dumps(recorded))
     monkeypatch.setenv("PATH", f"{folder}")
     monkeypatch.setattr("timeroof.counters.perf.chip_here", lambda tool: "GenuineIntel")
-    monkeypatch.setattr("timeroof.counters.collect.chip_here", lambda tool: "GenuineIntel",
+    monkeypatch.setattr("timeroof.counters.chip_here", lambda tool: "GenuineIntel",
                         raising=False)  # fmt: skip
     return counters.Counting("perf", FAST, machine_of(all=PEAK), rounds=1, **more)
 

@@ -11,8 +11,8 @@ from tests.study.factor_samples import study_machine
 from timeroof.study.case import Case, Result
 from timeroof.study.factors.across import across, executed_per_needed, frameworks_of, ways
 from timeroof.study.grid import MAIN_VARIANT, OWN_LAYOUT, compared_cases
-from timeroof.study.output.frameworks import way_tables
 from timeroof.study.output.page import write_study
+from timeroof.study.output.utilisation import way_tables
 from timeroof.study.report import Study, judged_study
 
 # Launches and seconds of every way of running, as in a run that was seen.
@@ -200,7 +200,7 @@ def test_a_quick_comparison_sweeps_the_main_variant_and_takes_one_case_of_the_ot
 
 def test_all_five_factors_are_restated_across_frameworks_by_default(tmp_path: Path) -> None:
     from timeroof.cli.study_cases import Choices, designed_cases
-    from timeroof.study.output.frameworks import factor_lines
+    from timeroof.study.output.utilisation import factor_lines
 
     frameworks = ("torch", "jax", "tensorflow")
     choices = Choices(

@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 from tests.study.cases import one_case
 from timeroof.cli.study_cases import given_sweeps, parameter_lines, parse_sets, thread_counts, words
 from timeroof.core.errors import UsageError
+from timeroof.study.case import PASSES, Parameter
 from timeroof.study.grid import all_cores, check_value, grid_cases, unique
-from timeroof.study.kernel import PASSES, Parameter
 from timeroof.study.kernels import kernel, kernel_names, kernels
 from timeroof.study.report import case_name
 
@@ -209,7 +209,7 @@ def test_the_docs_list_the_passes_of_every_kernel() -> None:
 def test_perf_that_counts_nothing_is_found_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from types import SimpleNamespace
 
-    from timeroof.counters import perf, sets, tools
+    from timeroof.counters import options as sets, perf, tools
     from timeroof.study import counters
 
     monkeypatch.setattr(counters, "find_tool", lambda name: name)

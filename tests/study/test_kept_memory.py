@@ -12,7 +12,7 @@ import pytest
 # TensorFlow make their results. Prints the pages that the second round touched first.
 PROGRAM = """
 import ctypes, resource, sys, threading
-from timeroof.study.worker.placing import keep_memory
+from timeroof.study.worker.turns import keep_memory
 keep_memory()
 libc, size = ctypes.CDLL(None), 80 << 20
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]

@@ -14,8 +14,7 @@ from timeroof.live.recording import PrimitiveSeen
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.intensity import conclude
 from timeroof.study.judged_cases import LEVELS, Row, level_note, level_of
-from timeroof.study.output.cases import heads, panel_lines
-from timeroof.study.output.charted import combined_chart
+from timeroof.study.output.charted import combined_chart, heads, panel_lines
 from timeroof.study.output.page import write_study
 from timeroof.study.output.sweeps import chart_pair, panels
 from timeroof.study.report import busy_sentence

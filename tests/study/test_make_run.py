@@ -15,8 +15,8 @@ import pytest
 
 from tests.study.factor_samples import study_machine
 from timeroof.core.units import format_percent, format_seconds
+from timeroof.paper import BASE_CASE
 from timeroof.paper.build import build_paper
-from timeroof.paper.data import BASE_CASE
 from timeroof.study.case import Case, Result
 from timeroof.study.factors import designs
 from timeroof.study.factors.conclusion import times

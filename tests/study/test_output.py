@@ -30,7 +30,7 @@ from timeroof.core.errors import InputError
 from timeroof.paper.build import build_paper
 from timeroof.study.case import Case, Result
 from timeroof.study.factors import conclude, conclusions
-from timeroof.study.output.cases import HEADS, panel_lines
+from timeroof.study.output.charted import HEADS, panel_lines
 from timeroof.study.output.factor_charts import factor_charts, gain_chart, ratio_chart
 from timeroof.study.output.page import write_study
 from timeroof.study.output.sweeps import beside, overlay_of, panels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.study.factor_samples import DRAM, LAUNCH_S, PEAK, study_machine
 from timeroof.study.case import Case, Result
-from timeroof.study.output.cases import kernel_parts
+from timeroof.study.output.charted import kernel_parts
 from timeroof.study.regimes import crossovers, regimes
 from timeroof.study.report import Study, judged_study
 

@@ -101,7 +101,7 @@ PROGRAM = """
 import contextlib
 import torch
 import timeroof
-from timeroof.study.kernel import Setting
+from timeroof.study.case import Setting
 from timeroof.study.kernels import kernel
 from timeroof.study.worker.torch_passes import runnable
 torch.set_num_threads(1)
@@ -135,7 +135,7 @@ def _rest(name: str) -> dict[str, int | str]:
 def test_flops_of_the_full_grids_are_those_of_the_formulas(name: str, pass_name: str) -> None:
     import torch
 
-    from timeroof.study.kernel import Setting
+    from timeroof.study.case import Setting
     from timeroof.study.worker.counting import describe, used
     from timeroof.study.worker.torch_passes import runnable
 

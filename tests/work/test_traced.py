@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from timeroof.work.call import Call, Tensor
 from timeroof.work.counting import count
-from timeroof.work.derivation import named_call
+from timeroof.work.recorded import named_call
 from timeroof.work.traced import called, evaluated, is_traced, real, size, written
 
 SIZES = st.integers(1, 300)

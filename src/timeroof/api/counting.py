@@ -15,8 +15,8 @@ from pathlib import Path
 import polars as pl
 
 from timeroof.api.reports import analyze
-from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import PARTIAL, InputError, TimeroofError, as_notes
+from timeroof.core.files import temporary_folder
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, amount_columns, in_unprofiled_seconds
 from timeroof.core.report import Report

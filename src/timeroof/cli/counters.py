@@ -95,7 +95,7 @@ def plan_counting(
     from timeroof.api.counting import Counting
     from timeroof.api.reports import machine as find_machine
     from timeroof.counters import CollectOptions, check_tool
-    from timeroof.counters.sets import find_set
+    from timeroof.counters.options import find_set
     from timeroof.live.running import program_command
 
     _refuse_ranks()

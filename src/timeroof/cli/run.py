@@ -135,8 +135,8 @@ def run(
 
     Example: `timeroof run --html report.html train.py --epochs 1`
     """
-    from timeroof.core import ending
     from timeroof.core.errors import UsageError
+    from timeroof.core.files import watch
     from timeroof.live import running
 
     words = program or []
@@ -179,7 +179,7 @@ def run(
         # A terminal that closes tells everybody, more than once: the program's end is reported on.
         if ended.signal == signal.SIGHUP:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        ending.watch()
+        watch()
         clean_s, code, steps_seen = time.monotonic() - began_s, ended.code, 0
         if sys.stderr.isatty():
             sys.stderr.write("\r\x1b[K")

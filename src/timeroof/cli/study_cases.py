@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from timeroof.cli.main import PlainCommand, stop_if_pressed
-from timeroof.core.ending import SIGNALS, allow_words
 from timeroof.core.errors import EXIT_INTERRUPT, InputError, TimeroofError, UsageError
+from timeroof.core.files import SIGNALS, allow_words
 
 if TYPE_CHECKING:
     from timeroof.core.machine import Machine
@@ -260,7 +260,7 @@ class Choices:
     def check(self, names: Sequence[str]) -> None:
         """Refuse words that nothing has, and a pass, precision or variant of no named kernel."""
         from timeroof.study import grid
-        from timeroof.study.kernel import PASSES
+        from timeroof.study.case import PASSES
         from timeroof.study.kernels import kernel
 
         frameworks = self.frameworks or (self.framework,)
@@ -317,7 +317,7 @@ def preset_cases(preset: str | None, others: Sequence[str], *, quick: bool) -> l
     from timeroof.probe.cpu.topology import read_topology
     from timeroof.study import czaja
     from timeroof.study.grid import check_choice
-    from timeroof.study.worker.placing import place_counts
+    from timeroof.study.worker.turns import place_counts
 
     check_choice("preset", [preset], PRESETS)
     if others:

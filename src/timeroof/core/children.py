@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from timeroof.core import SAFE_VARIABLE, is_working_folder, package_root
-from timeroof.core.ending import scratch_folder
-from timeroof.core.files import cache_folder
+from timeroof.core.files import cache_folder, scratch_folder
 
 _PATH = "PYTHONPATH"
 _COMPILED = "TORCHINDUCTOR_CACHE_DIR"

@@ -171,7 +171,7 @@ class Profile:
     # Of several ranks, whose mean the seconds above are, each one's own.
     ranks: Sequence[RankTotals] = ()
     # The calls that a file recorded, by the ids of their rows: `RecordedCall`s, which
-    # `work.recorded` counts and `work.derivation` explains.
+    # `work.recorded` counts and explains.
     calls: Mapping[int, object] = field(default_factory=dict)
     # Where steps of several kinds were timed: the profile of each, this one's too, by name.
     kinds: Mapping[str, Profile] = field(default_factory=dict)

@@ -11,9 +11,18 @@ import polars as pl
 
 from timeroof.core.errors import InputError
 from timeroof.core.profile import ORIGIN, amount_columns
-from timeroof.counters.options import Collected, CollectOptions
+from timeroof.counters.options import (
+    TIME,
+    Collected,
+    CollectOptions,
+    MetricSet,
+    Selection,
+    find_set,
+    forecast,
+    select,
+    words,
+)
 from timeroof.counters.processes import Ran, Workspace, finished, read_reports, run, workspace
-from timeroof.counters.sets import TIME, MetricSet, Selection, find_set, forecast, select, words
 from timeroof.counters.tools import Tool, ask, chip_here, failed, find_tool, nothing_known
 from timeroof.read.csv import find_table
 from timeroof.read.load import read_files

@@ -15,9 +15,16 @@ from statistics import median
 from timeroof.core.errors import InputError
 from timeroof.core.machine import FAULT
 from timeroof.core.profile import Profile, Source
-from timeroof.counters.options import Collected, CollectOptions
+from timeroof.counters.options import (
+    Collected,
+    CollectOptions,
+    MetricSet,
+    Selection,
+    find_set,
+    forecast,
+    select,
+)
 from timeroof.counters.processes import Ran, Workspace, finished, run, workspace
-from timeroof.counters.sets import MetricSet, Selection, find_set, forecast, select
 from timeroof.counters.tools import PATIENCE_S, Tool, chip_here, failed, find_tool, recognised
 from timeroof.read.events import shown_list
 from timeroof_recorder.counted import RANGE_NAME, REPETITIONS

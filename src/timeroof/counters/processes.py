@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from timeroof.core.children import guard
-from timeroof.core.ending import forget, patiently, remember
 from timeroof.core.errors import InputError, UsageError
+from timeroof.core.files import forget, patiently, remember
 from timeroof.core.profile import Profile
 from timeroof.counters.options import Collected, CollectOptions
 from timeroof.read.events import shown_list

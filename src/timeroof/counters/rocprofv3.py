@@ -7,9 +7,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from timeroof.counters.options import Collected, CollectOptions
+from timeroof.counters.options import (
+    Collected,
+    CollectOptions,
+    MetricSet,
+    Selection,
+    find_set,
+    forecast,
+    select,
+    words,
+)
 from timeroof.counters.processes import Ran, Workspace, finished, read_reports, run, workspace
-from timeroof.counters.sets import MetricSet, Selection, find_set, forecast, select, words
 from timeroof.counters.tools import Tool, ask, chip_here, failed, find_tool, nothing_known
 from timeroof.read.load import read_files
 

@@ -207,7 +207,7 @@ def why_nothing(recording: Recording) -> str:
         )
     if recording.marker == WINDOW:
         return (
-            "Nothing marks a step, and ops in other threads than the main one are not seen."
+            "Nothing marks a step, and no op ran in the thread that was looked at."
             " Call timeroof.step() after each turn of the loop."
         )
     seen = "1 step was" if recording.steps_seen == 1 else f"{recording.steps_seen} steps were"

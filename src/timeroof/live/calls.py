@@ -13,7 +13,7 @@ from timeroof.work import FREE, Call, Cost, Tensor, count, own_costs
 from timeroof.work.call import Arg, frozen, is_floating, parse_dtype
 from timeroof.work.cost import unknown
 from timeroof.work.registry import find_rule
-from timeroof_recorder.torch.names import COST
+from timeroof_recorder.torch import COST
 
 # What a framework can say of an op without running it: a fallback for ops without a formula.
 Derive = Callable[..., Any]

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 import msgspec
 
 from timeroof.core.errors import UsageError
-from timeroof_recorder.torch.names import COST
+from timeroof_recorder.torch import COST
 
 LONGEST_SHOWN = 60
 

@@ -91,8 +91,10 @@ def read_folder(folder: Path) -> list[ProcessSeen]:
     """The processes of a run in the order in which they began."""
     # The program may have put something else in the place of a file: a folder, a pipe.
     files = [path for path in folder.glob(f"*{SUFFIX}") if path.is_file()]
-    paths = sorted(files, key=lambda path: path.stat().st_ctime_ns)
-    found = [process_of(records(path.read_bytes())) for path in paths]
+    written = [records(path.read_bytes()) for path in files]
+    # By the first record: the system's time of a file is that of its last.
+    written.sort(key=lambda found: found[0][0] if found else 0)  # type: ignore[arg-type,return-value]
+    found = [process_of(each) for each in written]
     for seen in found:
         _read_files(seen, folder)
     return found

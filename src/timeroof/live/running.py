@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import timeroof_recorder
-from timeroof.core.ending import remove_all, temporary_folder
 from timeroof.core.errors import UsageError
-from timeroof.core.files import cache_folder, regular_bytes
+from timeroof.core.files import cache_folder, regular_bytes, remove_all, temporary_folder
 from timeroof_recorder.log import write_plan
 
 VARIABLE = "TIMEROOF_RECORD"

@@ -1,6 +1,6 @@
 """Unfold every number of a judged row: formula, sizes, their source, ceiling, division.
 
-Amounts come from `work.derivation`, which counts the row's call once more with named sizes; a
+Amounts come from `work.recorded`, which counts the row's call once more with named sizes; a
 formula is shown only where it gives the row's own number. Everything else follows from columns
 of the row by the divisions of `model.judge`, written here as formulas over those columns.
 """
@@ -19,9 +19,8 @@ from timeroof.core.profile import Profile
 from timeroof.core.report import WHY_SCHEMA, Report, Why, WhyLine
 from timeroof.core.units import format_percent, format_rate, format_seconds
 from timeroof.model import bounds as of
-from timeroof.work.derivation import derived_amounts, unknown_reason
 from timeroof.work.families.hlo import INSTRUCTION
-from timeroof.work.recorded import RecordedCall
+from timeroof.work.recorded import RecordedCall, derived_amounts, unknown_reason
 from timeroof.work.traced import Written, evaluated
 
 # A formula may differ from the row's number by rounding only.

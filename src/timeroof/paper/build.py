@@ -18,8 +18,15 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL, Profile
 from timeroof.core.report import Report
 from timeroof.model.judge import RoofPair
-from timeroof.paper import data
-from timeroof.paper.data import CONV_CHANNELS, CONV_INPUT, PARAMETERS, base_case, sweep
+from timeroof.paper import (
+    CONV_CHANNELS,
+    CONV_INPUT,
+    MACHINE,
+    PARAMETERS,
+    base_case,
+    paper_profile,
+    sweep,
+)
 from timeroof.views import pictures as drawing
 from timeroof.views.pictures import FigureSize, Look, Roofs, Unit, hierarchical_roofline
 from timeroof.views.pictures.frame import MARKERS, LegendEntry
@@ -182,8 +189,8 @@ TITLE = "The measurements of arXiv 2009.04598"
 
 def build_paper() -> Report:
     """Judge the published passes with the authors' pair of roofs."""
-    chosen = machine(data.MACHINE)
-    profile = with_compulsory_bytes(data.paper_profile())
+    chosen = machine(MACHINE)
+    profile = with_compulsory_bytes(paper_profile())
     return analyze(profile, chosen, pair=RoofPair(), findings=())
 
 

@@ -18,8 +18,8 @@ from timeroof.core.engines import DaskCluster, Engine, Failure, Here, Pool, slur
 from timeroof.core.errors import InputError, Note, TimeroofError, UsageError, trace_ignored
 from timeroof.core.profile import Profile, SourceFile
 from timeroof.core.run_file import SavedRun
+from timeroof.read.load import Job
 from timeroof.read.open import Entry, names_below, path_of
-from timeroof.read.plan import Job
 from timeroof.read.ranks import (
     SIDE_BY_SIDE,
     merged_fleet,

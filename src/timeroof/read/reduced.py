@@ -21,7 +21,6 @@ import polars as pl
 
 from timeroof.core import VERSION, package_root
 from timeroof.core.checked import in_utf8
-from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import InputError, TimeroofError, reading, without_panics_shown
 from timeroof.core.files import (
     REDUCED_FOLDER,
@@ -30,6 +29,7 @@ from timeroof.core.files import (
     opened_file,
     regular_bytes,
     stamp,
+    temporary_folder,
 )
 from timeroof.core.machine import Machine
 from timeroof.core.profile import Profile, RankTotals, Source, SourceFile, Steps, amount_columns

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import InputError
+from timeroof.core.files import temporary_folder
 from timeroof.read.open import Entry
 
 # A line or a record longer than this is no text of a profiler.

@@ -104,8 +104,8 @@ def counts_nothing(tool: str) -> bool:
     trying each event once; a want of permission is an error with its remedy."""
     if tool != "perf":
         return False
+    from timeroof.counters.options import find_set
     from timeroof.counters.perf import known_selection
-    from timeroof.counters.sets import find_set
     from timeroof.counters.tools import chip_here
 
     chip = chip_here(tool)

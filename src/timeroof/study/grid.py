@@ -11,8 +11,7 @@ import msgspec
 
 from timeroof.core.errors import UsageError
 from timeroof.core.machine import Machine
-from timeroof.study.case import Cache, Case, Value
-from timeroof.study.kernel import PASSES, Kernel, Parameter
+from timeroof.study.case import PASSES, Cache, Case, Kernel, Parameter, Value
 from timeroof.study.kernels import kernel as find_kernel, kernels
 from timeroof.study.kernels.conv2d import LAYOUTS
 

@@ -11,15 +11,20 @@ from pathlib import Path
 from typing import cast
 
 from timeroof.core.errors import InputError, UsageError
-from timeroof.study.case import Cache, Case, Hello, OwnFunction, OwnParameter, Value
-from timeroof.study.grid import CACHES, FRAMEWORKS, all_cores, check_choice, unique, variant_of
-from timeroof.study.kernel import (
+from timeroof.study.case import (
     BACKWARD,
     BACKWARD_INPUT,
     BACKWARD_WEIGHT,
     COMMON_VARIANTS,
     FORWARD,
+    Cache,
+    Case,
+    Hello,
+    OwnFunction,
+    OwnParameter,
+    Value,
 )
+from timeroof.study.grid import CACHES, FRAMEWORKS, all_cores, check_choice, unique, variant_of
 
 PASSES = (FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT)
 _YES, _NO = ("true", "yes", "1"), ("false", "no", "0")

@@ -21,7 +21,7 @@ from timeroof.core.units import format_percent
 from timeroof.model.judge import judge
 from timeroof.model.stats import spread
 from timeroof.model.totals import totals
-from timeroof.study import kernel as k
+from timeroof.study import case as k
 from timeroof.study.case import MACHINE, NODE, Case, Result
 from timeroof.study.czaja import utilisation_findings
 from timeroof.study.factors import conclude

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from timeroof.api.live import machine_for
 from timeroof.api.reports import Report, machine as find_machine
-from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import InputError, UsageError
+from timeroof.core.files import temporary_folder
 from timeroof.core.machine import Machine
 from timeroof.probe.measure import cached_machine
 from timeroof.study.case import FULL, QUICK, Case, Hello, OwnFunction, Plan, Result

@@ -25,8 +25,8 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from timeroof_recorder.process import is_from_handler, trace_ignored
+from timeroof_recorder.torch import MODULE, SOURCE
 from timeroof_recorder.torch.beside import beside_dynamo
-from timeroof_recorder.torch.names import MODULE, SOURCE
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 from timeroof_recorder.clocks import is_running_task, threads_times
 from timeroof_recorder.process import WAITS, Ignoring, QuietErrors, after_import, time, wrap
 from timeroof_recorder.seen import CompiledKernel, ExternCall, GraphSeen
-from timeroof_recorder.torch import inductor
+from timeroof_recorder.torch import GRAPH, MARKS, SOURCE, inductor
 from timeroof_recorder.torch.beside import unseen
 from timeroof_recorder.torch.calls import ModuleNames, SourceLines, libraries, program_line
-from timeroof_recorder.torch.names import GRAPH, MARKS, SOURCE
 
 if TYPE_CHECKING:
     from torch._inductor.codegen.common import KernelArgs

@@ -11,12 +11,12 @@ import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from timeroof_recorder import torch as names
 from timeroof_recorder.instruments import Events, Instruments
 from timeroof_recorder.marks import Marks
 from timeroof_recorder.process import KERAS, Ignoring, after_import, keras_backend, step_aside, wrap
 from timeroof_recorder.schedule import Pass
 from timeroof_recorder.seen import plain
-from timeroof_recorder.torch import names
 from timeroof_recorder.torch.beside import (
     Beginnings,
     beside_dynamo,
@@ -155,6 +155,10 @@ class TorchInstruments(Instruments):
         """Wait for the devices that the program uses."""
         synchronize()
         return bool(used_devices())
+
+    def is_used(self) -> bool:
+        """Workers of a data loader only prepare batches."""
+        return not _is_loader_worker()
 
     def will_train(self) -> bool:
         """Whether the program has made an optimizer, used or not."""

@@ -12,10 +12,10 @@ from tests.read import test_xplane as made
 from tests.read.test_xplane_hlo import metadata, program as dot_program
 from tests.work.hlo.test_by_hand import TE, custom, program
 from timeroof.work.counting import count
-from timeroof.work.derivation import named_call
 from timeroof.work.families.hlo import instruction_call
 from timeroof.work.hlo.cost import Program
 from timeroof.work.hlo.formulas import formulas_of
+from timeroof.work.recorded import named_call
 from timeroof.work.traced import evaluated, is_traced
 
 

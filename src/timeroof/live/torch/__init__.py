@@ -30,8 +30,7 @@ from timeroof.live.torch.primitive_rows import split_primitives
 from timeroof.work import Tensor
 from timeroof.work.call import Unrecorded
 from timeroof_recorder.seen import restored
-from timeroof_recorder.torch.beside import is_view
-from timeroof_recorder.torch.names import (
+from timeroof_recorder.torch import (
     ENGINE,
     GRAPH,
     KERNEL,
@@ -41,6 +40,7 @@ from timeroof_recorder.torch.names import (
     is_compiled,
     is_glue,
 )
+from timeroof_recorder.torch.beside import is_view
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,7 +14,7 @@ from timeroof.live.recording import BACKWARD_SCOPE, OP_SCOPE, Described, TensorS
 from timeroof.read.torch.execution_trace import TENSOR, Node, Side, decoded, nodes_of
 from timeroof.work.cost import Cost
 from timeroof.work.counting import stated_cost
-from timeroof_recorder.torch.names import MODULE, SOURCE, phase_of_name
+from timeroof_recorder.torch import MODULE, SOURCE, phase_of_name
 
 _NO_VALUE = "<None>"
 

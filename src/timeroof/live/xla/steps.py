@@ -14,9 +14,8 @@ import numpy as np
 from timeroof.core.errors import TimeroofError
 from timeroof.live.frameworks import FilePass
 from timeroof.live.recording import Ints, TimedStep
-from timeroof.read.xla.programs import Linked, Programs, op_of_event
+from timeroof.read.xla.programs import Linked, Programs, Thunk, op_of_event, thunks_of
 from timeroof.read.xla.space import MAX_PS, Event, Line, Plane, planes
-from timeroof.read.xla.thunks import Thunk, thunks_of
 from timeroof.work.hlo import COLLECTIVES
 from timeroof_recorder.process import trace_ignored
 

@@ -7,8 +7,8 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from timeroof.core.ending import temporary_folder
 from timeroof.core.errors import InputError
+from timeroof.core.files import temporary_folder
 from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions
 from timeroof.read.nvidia import nsys_sqlite

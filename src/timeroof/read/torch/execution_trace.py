@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,7 +22,9 @@ from timeroof.core.profile import Profile
 from timeroof.read.formats import ReadOptions, source_of
 from timeroof.read.idle import Ints
 from timeroof.read.open import Entry, Input, short_name
-from timeroof.read.torch.tables import OP, Trace
+
+if TYPE_CHECKING:
+    from timeroof.read.torch.tables import Trace
 
 _US = 1e-6
 _TEXT = "A converted Chakra graph, maybe of a simulator: without timestamps idle time is unknown."
@@ -165,7 +167,7 @@ def lend_shapes(trace: Trace, companions: tuple[Input, ...]) -> list[Note]:
 
 
 def _lend(trace: Trace, nodes: list[Call]) -> tuple[int, str]:
-    ops = trace.frames["kind"] == OP
+    ops = trace.is_op
     ids = trace.frames["record_id"][ops]
     if len(ids) and np.mean(ids > 0) > 0.5:
         return _by_id(trace, nodes), "record function id"
@@ -175,7 +177,7 @@ def _lend(trace: Trace, nodes: list[Call]) -> tuple[int, str]:
 def _by_id(trace: Trace, nodes: list[Call]) -> int:
     """Give shapes by record function id, where the names agree too."""
     frames = trace.frames
-    rows = np.flatnonzero((frames["kind"] == OP) & (frames["record_id"] > 0))
+    rows = np.flatnonzero(trace.is_op & (frames["record_id"] > 0))
     found = dict(zip(frames["record_id"][rows].tolist(), rows.tolist(), strict=True))
     names = trace.names.values_in_order()
     codes = frames["name"]
@@ -197,7 +199,7 @@ def _by_order(trace: Trace, nodes: list[Call]) -> int:
             threads[node.thread].append(node)
     mentioned = np.array([trace.names[n] for n in {node.name for node in nodes} & known])
     for thread in range(len(trace.threads)):
-        of_thread = (frames["thread"] == thread) & (frames["kind"] == OP)
+        of_thread = (frames["thread"] == thread) & trace.is_op
         rows = np.flatnonzero(of_thread & np.isin(frames["name"], mentioned))
         rows = rows[np.lexsort((-frames["end"][rows], frames["start"][rows]))]
         for sequence in threads.values():
@@ -225,7 +227,7 @@ def _lend_sequence(trace: Trace, rows: Ints, nodes: list[Call]) -> int:
 def _ops_only(trace: Trace, nodes: list[Call]) -> list[Call]:
     """Nodes that the trace has as ops and not as annotations."""
     frames = trace.frames
-    ops = set(frames["name"][frames["kind"] == OP].tolist())
+    ops = set(frames["name"][trace.is_op].tolist())
     return [n for n in nodes if trace.names[n.name] in ops]
 
 

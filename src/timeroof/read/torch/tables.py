@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -178,6 +178,11 @@ class Trace:
     ranges: list[tuple[str, str, dict[str, object]]] = field(default_factory=list)
     bad: int = 0
     unpaired: int = 0
+
+    @property
+    def is_op(self) -> npt.NDArray[np.bool_]:
+        """Which of the frames are ops."""
+        return cast("npt.NDArray[np.bool_]", self.frames["kind"] == OP)
 
     @property
     def notes(self) -> list[Note]:

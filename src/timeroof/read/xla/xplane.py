@@ -17,8 +17,14 @@ from timeroof.read.idle import host_spans, link_launches
 from timeroof.read.open import Entry, Input
 from timeroof.read.xla import space
 from timeroof.read.xla.pieces import Piece, share_costs, table_of
-from timeroof.read.xla.programs import Key, Programs, key_of_event, key_of_name, op_of_event
-from timeroof.read.xla.thunks import thunks_of
+from timeroof.read.xla.programs import (
+    Key,
+    Programs,
+    key_of_event,
+    key_of_name,
+    op_of_event,
+    thunks_of,
+)
 
 
 def _self_ps(events: list[space.Event]) -> list[int]:

@@ -49,7 +49,7 @@ def _with_pass(conclusion: Conclusion, rows: Sequence[Row]) -> Conclusion:
 
 def conclude(rows: Sequence[Row], machine: Machine | None) -> list[Finding]:
     """The conclusions as findings of a report, those that decide nothing last."""
-    from timeroof.study.factors.beside import paper_words
+    from timeroof.study.standing import paper_words
 
     found = sorted(conclusions(rows, machine), key=lambda conclusion: not conclusion.concluded)
     # The paper says nothing of a user's function.

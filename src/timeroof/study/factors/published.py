@@ -16,8 +16,8 @@ from timeroof.core.machine import Machine
 from timeroof.core.profile import LABEL
 from timeroof.core.report import Finding, Report
 from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.paper import BASE_CASE, PARAMETERS, direct_flops
 from timeroof.paper.build import build_paper
-from timeroof.paper.data import BASE_CASE, PARAMETERS, direct_flops
 from timeroof.study.factors.conclusion import Facts
 from timeroof.study.factors.intensity import movement
 from timeroof.study.judged_cases import Row, Sweep, groups, in_order, sweeps, typed_rows

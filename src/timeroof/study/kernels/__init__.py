@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from timeroof.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from timeroof.study.kernel import Kernel
+    from timeroof.study.case import Kernel
 
 # As they are listed; kernels that are not named here come after, in order of their names.
 _ORDER = ("conv2d", "lstm", "gru", "rnn", "gemm", "linear", "attention")

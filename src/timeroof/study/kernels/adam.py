@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from timeroof.study import kernel as k
-from timeroof.study.kernel import OPTIMIZER, Kernel, Parameter, Setting, Workload
+from timeroof.study import case as k
+from timeroof.study.case import OPTIMIZER, Kernel, Parameter, Setting, Workload
 
 _FLAGS = {"eager": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timeroof.study.kernel import FORWARD, Kernel, Parameter, Params, Setting, Workload
+from timeroof.study.case import FORWARD, Kernel, Parameter, Params, Setting, Workload
 
 
 def _prepare(given: Setting) -> Workload:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from timeroof.study import kernel as k
-from timeroof.study.kernel import Kernel, Parameter, Params, Setting, Workload
+from timeroof.study import case as k
+from timeroof.study.case import Kernel, Parameter, Params, Setting, Workload
 
 if TYPE_CHECKING:
     import torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timeroof.study.kernel import Kernel, Parameter, Setting, Workload
+from timeroof.study.case import Kernel, Parameter, Setting, Workload
 
 OPS = ("add", "mul", "relu", "gelu", "sigmoid", "tanh")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from timeroof.study import kernel as k
-from timeroof.study.kernel import Kernel, Parameter, Setting, Workload
+from timeroof.study import case as k
+from timeroof.study.case import Kernel, Parameter, Setting, Workload
 
 _DENSE = (
     "the dense gradient of the table from a given gradient of the result (zeros, then the rows"

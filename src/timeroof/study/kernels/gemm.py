@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from timeroof.study.kernel import FLOATS, Kernel, Parameter, Setting, Workload, like_forward
+from timeroof.study.case import FLOATS, Kernel, Parameter, Setting, Workload, like_forward
 
 _SIZES = (128, 256, 512, 1024, 2048)
 

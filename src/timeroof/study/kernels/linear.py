@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from timeroof.study.kernel import LAYER_PASSES, Kernel, Parameter, Setting, Workload, like_forward
+from timeroof.study.case import LAYER_PASSES, Kernel, Parameter, Setting, Workload, like_forward
 
 
 def _prepare(given: Setting) -> Workload:

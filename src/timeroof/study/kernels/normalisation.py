@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timeroof.study.kernel import LAYER_PASSES, Kernel, Parameter, Setting, Workload
+from timeroof.study.case import LAYER_PASSES, Kernel, Parameter, Setting, Workload
 
 _PARAMETERS = (
     Parameter("rows", 4096, (256, 1024, 4096, 16384), (1024, 4096)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from timeroof.study import kernel as k
-from timeroof.study.kernel import Kernel, Parameter, Params, Setting, Workload
+from timeroof.study import case as k
+from timeroof.study.case import Kernel, Parameter, Params, Setting, Workload
 
 if TYPE_CHECKING:
     import torch

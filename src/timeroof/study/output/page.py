@@ -18,12 +18,16 @@ from timeroof.study.czaja import CODE as UTILISATION, utilised
 from timeroof.study.factors import conclusions
 from timeroof.study.factors.conclusion import times
 from timeroof.study.judged_cases import Row, limiter_words, ops
-from timeroof.study.output.cases import kernel_parts
-from timeroof.study.output.charted import combined_chart
+from timeroof.study.output.charted import combined_chart, kernel_parts
 from timeroof.study.output.factor_charts import factor_charts
-from timeroof.study.output.frameworks import factor_lines, framework_versions, way_tables
 from timeroof.study.output.sweeps import Overlay, Panel, overlay_of, panels_beside
-from timeroof.study.output.utilisation import utilisation_charts, utilisation_table
+from timeroof.study.output.utilisation import (
+    factor_lines,
+    framework_versions,
+    utilisation_charts,
+    utilisation_table,
+    way_tables,
+)
 from timeroof.study.own import is_own
 from timeroof.study.report import Study, case_name
 from timeroof.study.standing import (

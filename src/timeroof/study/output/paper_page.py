@@ -11,8 +11,8 @@ import msgspec
 from timeroof.core.machine import Machine
 from timeroof.core.report import Finding, Report
 from timeroof.core.units import format_amount, format_percent, format_seconds
+from timeroof.paper import BASE_CASE, FRAMEWORKS, PARAMETERS, direct_flops
 from timeroof.paper.build import PaperFigure
-from timeroof.paper.data import BASE_CASE, FRAMEWORKS, PARAMETERS, direct_flops
 from timeroof.study.factors.conclusion import Facts
 from timeroof.study.factors.published import published_cases
 from timeroof.study.judged_cases import Row

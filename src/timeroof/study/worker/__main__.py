@@ -23,7 +23,7 @@ from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
 from timeroof.study.case import Case, Hello, Order, OwnFunction, Plan, Reply, Result, Setup
 from timeroof.study.worker.own import PYTHON, Own, OwnError, imported
-from timeroof.study.worker.placing import keep_memory
+from timeroof.study.worker.turns import keep_memory
 
 BEAT_S = 2.0
 # A framework's worker is a module with a class `Bench(machine)`.
@@ -138,8 +138,8 @@ def _say(reply: int, message: msgspec.Struct) -> None:
 def count(order_json: str, executions: int) -> None:
     """Make the case ready, warm it up, and run it inside the counted region."""
     from timeroof.study.counters import count_executions
-    from timeroof.study.worker.placing import bind
     from timeroof.study.worker.sampling import overwriter
+    from timeroof.study.worker.turns import bind
 
     order = msgspec.json.decode(order_json, type=Order)
     case = order.cases[0]

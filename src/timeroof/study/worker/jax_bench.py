@@ -1,4 +1,8 @@
-"""JAX's worker: one case from beginning to end, made ready, counted from the HLO that ran."""
+"""JAX's worker: one case from beginning to end, made ready, counted from the HLO that ran.
+
+A kernel is a function of weights and inputs. Eager JAX runs a recurrent layer as a Python loop over
+its cell, compiled JAX as `lax.scan`.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,11 @@ import numpy as np
 
 from timeroof.core.errors import trace_ignored
 from timeroof.core.machine import Machine
-from timeroof.study import kernel as k
-from timeroof.study.case import Case, Plan, Result, Status
+from timeroof.study import case as k
+from timeroof.study.case import Case, Params, Plan, Result, Status
 from timeroof.study.kernels import kernel as find_kernel
 from timeroof.study.worker import own, xla_counting
 from timeroof.study.worker.counting import Used, nothing_seen
-from timeroof.study.worker.jax_kernels import KERNELS, Made
 from timeroof.study.worker.own import Own, OwnError, check_home, leak_labels
 from timeroof.study.worker.results import (
     DTYPES,
@@ -36,6 +39,93 @@ from timeroof.study.worker.sampling import Entrant, Sampled, process_clock
 from timeroof.study.worker.turns import Turns
 from timeroof.work.call import UncountableError
 from timeroof.work.jaxpr import Algorithm, algorithm_of
+
+# A worker without JAX imports this file too.
+Array = Any
+Arrays = tuple[Array, ...]
+Random = Callable[..., Array]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A kernel made ready: ``function(weights, *inputs)`` and its arguments."""
+
+    function: Callable[..., Array]
+    weights: Arrays
+    inputs: Arrays
+
+
+def _conv2d(params: Params, random: Random, eager: bool) -> Made:
+    lax = import_module("jax").lax
+    size = {name: int(value) for name, value in params.items() if name != "layout"}
+    n, c, side, filters = size["batch"], size["channels"], size["size"], size["filters"]
+    kernel, stride = size["kernel"], size["stride"]
+    last = params.get("layout") == "channels_last"
+    shape = (n, side, side, c) if last else (n, c, side, side)
+    order = ("NHWC", "HWIO", "NHWC") if last else ("NCHW", "OIHW", "NCHW")
+    weight = (kernel, kernel, c, filters) if last else (filters, c, kernel, kernel)
+
+    def run(weights: Arrays, x: Array) -> Array:
+        w, b = weights
+        out = lax.conv_general_dilated(x, w, (stride, stride), "VALID", dimension_numbers=order)
+        return out + (b if last else b[:, None, None])
+
+    return Made(run, (random(*weight), random(filters)), (random(*shape),))
+
+
+def _lstm(params: Params, random: Random, eager: bool) -> Made:
+    jax = import_module("jax")
+    jnp = import_module("jax.numpy")
+    names = ("batch", "time_steps", "features", "hidden")
+    batch, steps, features, hidden = (int(params[name]) for name in names)
+
+    def cell(weights: Arrays, state: Array, x: Array) -> Array:
+        w, u, b, d = weights
+        h, c = state
+        i, f, g, o = jnp.split(x @ w + b + h @ u + d, 4, -1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    def run(weights: Arrays, xs: Array) -> Array:
+        zero = jnp.zeros((batch, hidden), xs.dtype)
+        state, found = (zero, zero), []
+        if not eager:
+            return jax.lax.scan(lambda s, x: cell(weights, s, x), state, xs)[1]
+        for step in range(steps):
+            state, h = cell(weights, state, xs[step])
+            found.append(h)
+        return jnp.stack(found)
+
+    gates = 4 * hidden
+    weights = (random(features, gates), random(hidden, gates), random(gates), random(gates))
+    return Made(run, weights, (random(steps, batch, features),))
+
+
+def _gemm(params: Params, random: Random, eager: bool) -> Made:
+    m, n, k = (int(params[name]) for name in "mnk")
+    return Made(lambda weights, a, b: a @ b, (), (random(m, k), random(k, n)))
+
+
+def _attention(params: Params, random: Random, eager: bool) -> Made:
+    jax = import_module("jax")
+    names = ("batch", "sequence", "heads", "head_dim")
+    shape = tuple(int(params[name]) for name in names)
+    causal = params.get("causal") == "yes"
+
+    def run(weights: Arrays, q: Array, k: Array, v: Array) -> Array:
+        return jax.nn.dot_product_attention(q, k, v, is_causal=causal)
+
+    return Made(run, (), tuple(random(*shape) for _ in range(3)))
+
+
+KERNELS: dict[str, Callable[[Params, Random, bool], Made]] = {
+    "conv2d": _conv2d,
+    "lstm": _lstm,
+    "gemm": _gemm,
+    "attention": _attention,
+}
+
 
 EAGER, COMPILED = "eager", "compiled"
 VARIANTS = (EAGER, COMPILED)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from timeroof.core.machine import Machine
-from timeroof.study import kernel as k
+from timeroof.study import case as k
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.worker.counting import nothing_seen
 from timeroof.study.worker.own import PYTHON, Own, OwnError

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timeroof.core.machine import Machine
-from timeroof.study import kernel as k
+from timeroof.study import case as k
 from timeroof.study.case import Case, Result
 from timeroof.study.kernels import kernel as find_kernel, kernels
 from timeroof.study.worker.counting import Used

@@ -21,7 +21,7 @@ from timeroof.core.machine import Machine
 from timeroof.live.calls import count_calls
 from timeroof.live.recording import Described
 from timeroof.live.tensorflow.graph import Graph
-from timeroof.study import kernel as k
+from timeroof.study import case as k
 from timeroof.study.case import Case, Plan, Result, Status
 from timeroof.study.kernels import kernel as find_kernel
 from timeroof.study.own import OWN_VARIANTS

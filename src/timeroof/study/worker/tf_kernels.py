@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from timeroof.study.kernel import Params
+from timeroof.study.case import Params
 
 # TensorFlow has no types of its own.
 Tensor = Any

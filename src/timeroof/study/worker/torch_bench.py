@@ -15,17 +15,15 @@ from timeroof.live.rows import launches_of
 from timeroof.live.torch import count_ops
 from timeroof.live.torch.primitive_rows import primitives_in
 from timeroof.read.onednn import MOVERS
-from timeroof.study import kernel as k
-from timeroof.study.case import Case, Plan, Result, Status
-from timeroof.study.kernel import Kernel, Setting, Workload
+from timeroof.study import case as k
+from timeroof.study.case import Case, Kernel, Plan, Result, Setting, Status, Workload
 from timeroof.study.kernels import kernel as find_kernel
 from timeroof.study.worker import torch_passes as passes
 from timeroof.study.worker.counting import Used, describe, nothing_seen, used
 from timeroof.study.worker.own import Own
-from timeroof.study.worker.own_torch import OwnKernel
 from timeroof.study.worker.results import result_of
 from timeroof.study.worker.sampling import Entrant, Sampled
-from timeroof.study.worker.torch_passes import Context, Runnable, runnable
+from timeroof.study.worker.torch_passes import Context, OwnKernel, Runnable, runnable
 from timeroof.study.worker.turns import Turns
 from timeroof_recorder.torch.timing import PrimitivePass, Timing
 

@@ -8,9 +8,8 @@ from tempfile import TemporaryDirectory
 
 from timeroof.core.machine import DRAM, Machine
 from timeroof.live.rows import matrix_units
-from timeroof.read.xla.programs import Programs
+from timeroof.read.xla.programs import Programs, Thunk, thunks_of
 from timeroof.read.xla.space import planes
-from timeroof.read.xla.thunks import Thunk, thunks_of
 from timeroof.study.worker.counting import Used, least_bytes
 from timeroof.work.cost import amounts as amounts_of
 from timeroof.work.hlo.buffers import Buffers

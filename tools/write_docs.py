@@ -1,19 +1,26 @@
-"""The documentation of all findings, made from the rules; run as a module to write it anew.
+"""Write the documents that are made from the code: docs/schemas and docs/findings.md.
 
-python -m timeroof.advice.documentation docs/findings.md
+python tools/write_docs.py          # or `make schemas`
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+
+import msgspec
 
 from timeroof.advice.advise import GROUPS, RULES
 from timeroof.advice.rule import MIN_SHARE, Rule
+from timeroof.core.report import MachineDocument, report_document_type
 
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+SCHEMAS: dict[str, object] = {
+    "timeroof.report-2.json": report_document_type(),
+    "timeroof.report-2.machine.json": MachineDocument,
+}
 _HEAD = f"""# Findings
 
-<!-- Written by `python -m timeroof.advice.documentation docs/findings.md`; edit the rules. -->
+<!-- Written by `python tools/write_docs.py`; edit the rules. -->
 
 `timeroof explain RUN` reads a judged run and names the time that could be saved. A finding's
 gain is a limit: time now less the bound after the change, which a cure may lower itself. A second
@@ -21,6 +28,26 @@ that several findings claim counts for the first of them: gains add up, never to
 What a cure gives by itself stands in `evidence.own_gain_s`. Rules are silent
 below {MIN_SHARE:.0%} of the run and below the spread of the rows they would name. Codes are stable.
 """
+
+
+def main() -> None:
+    """Write all of them anew."""
+    folder = DOCS / "schemas"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, kind in SCHEMAS.items():
+        (folder / name).write_text(schema_text(kind), encoding="utf-8")
+    (DOCS / "findings.md").write_text(findings_page(), encoding="utf-8")
+
+
+def schema_text(kind: object) -> str:
+    """The JSON Schema of a document, formatted."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **msgspec.json.schema(kind),
+    }
+    return (
+        msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=1).decode() + "\n"
+    )
 
 
 def findings_page() -> str:
@@ -45,4 +72,4 @@ def _section(rule: Rule) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(findings_page(), encoding="utf-8")
+    main()
