@@ -233,7 +233,7 @@ def notes_of(recording: Recording, rows: Rows, found: Balance, framework: Framew
     """What the reader has to know of how the numbers came about."""
     notes = [*partial_notes(recording), *own_notes(recording), *_step_notes(recording, found)]
     if not recording.described and recording.why_undescribed is None:
-        words = "No step was described: shapes and amounts are unknown. Run more steps."
+        words = "No step was described: shapes and amounts are unknown."
         notes.append(Note(words, "not-described", "warning"))
     elif recording.described and rows.unmatched:
         share = rows.unmatched / max(rows.events, 1)
