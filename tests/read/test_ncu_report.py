@@ -84,6 +84,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str],
         text = "\n".join([begin, *parts, f"def load_report(path):\n    {body}\n"])
         (folder / "ncu_report.py").write_text(text)
         monkeypatch.setenv("PYTHONPATH", str(folder))
+        monkeypatch.syspath_prepend(folder)
 
     return make
 

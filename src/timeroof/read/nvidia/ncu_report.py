@@ -5,7 +5,7 @@ It is opened in a process of its own: of a damaged report the package may end it
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import signal
 import sys
@@ -106,15 +106,21 @@ def _shown(module: ModuleType, path: str) -> _Opened:
     )
 
 
-def _opened(path: Path, where: str) -> _Opened:
-    """What the package shows of a report, or an error that says how to get it."""
+def _by_package(path: Path) -> _Opened:
+    if importlib.util.find_spec("ncu_report") is None:  # no process is needed to know that
+        return _Opened(missing="No module named 'ncu_report'")
     done = Child("timeroof.read.nvidia.ncu_report", (str(path),)).run()
     try:
-        opened = msgspec.msgpack.decode(done.stdout, type=_Opened)
+        return msgspec.msgpack.decode(done.stdout, type=_Opened)
     except msgspec.DecodeError:
         code = done.returncode
         by = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        opened = _Opened(broken=f"NVIDIA's package ends with {by} when it opens it")
+        return _Opened(broken=f"NVIDIA's package ends with {by} when it opens it")
+
+
+def _opened(path: Path, where: str) -> _Opened:
+    """What the package shows of a report, or an error that says how to get it."""
+    opened = _by_package(path)
     if opened.missing is not None:
         what = "is a binary Nsight Compute report, and NVIDIA's package that opens it is not here"
         export = "ncu --import FILE --csv --page raw > FILE.csv"
