@@ -56,7 +56,7 @@ def test_device_kernels_are_those_of_the_file() -> None:
 def test_a_partial_run_says_so() -> None:
     recording = recorded("h100_bert_small_infer.json.gz")
     recording.partial = "it raised ValueError"
-    assert any("partial" in note for note in report_of(recording).notes)
+    assert any("Partial" in note for note in report_of(recording).notes)
 
 
 def test_a_named_machine_wins() -> None:

@@ -105,7 +105,7 @@ def test_the_summary_is_in_seconds_of_an_unprofiled_step(
     assert re.search(r"\nshort .* 1\.00 s", text)
 
 
-@pytest.mark.parametrize(("count", "words"), [(1, "only 1 step was seen"), (2, "2 steps were")])
+@pytest.mark.parametrize(("count", "words"), [(1, "Only 1 step was seen"), (2, "2 steps were")])
 def test_one_step_is_no_steps(count: int, words: str) -> None:
     recording = Recording(marker="auto")
     recording.frameworks, recording.steps_seen = [("torch", "2.9")], count

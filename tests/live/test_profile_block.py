@@ -120,7 +120,7 @@ def test_an_error_leaves_a_partial_report_and_no_hooks() -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert any("partial" in note for note in p.report().notes)
+    assert any("Partial" in note for note in p.report().notes)
     assert rows(p.report())["aten::mm"]["flop/fp32"] == PRODUCT
     assert not modules._global_forward_hooks
     assert not torch.autograd._profiler_enabled()

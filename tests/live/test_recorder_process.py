@@ -84,7 +84,7 @@ def test_a_program_that_dies_leaves_a_report_and_its_code(folder: Path, end: str
     # What was written down last is less than a millisecond old.
     assert 15 < found["totals"]["steps"]["count"] <= 20
     assert found["kernels"]
-    (note,) = [n["text"] for n in found["notes"] if n["text"].startswith("partial")]
+    (note,) = [n["text"] for n in found["notes"] if n["text"].startswith("Partial")]
     assert words in note
 
 

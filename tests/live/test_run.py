@@ -94,7 +94,7 @@ def test_a_module_runs_as_with_python_m(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("ending", "code", "words"),
     [
-        ("raise ValueError('broken')", 1, ["ValueError: broken", "partial"]),
+        ("raise ValueError('broken')", 1, ["ValueError: broken", "Partial"]),
         ("import sys; sys.exit(7)", 7, ["exited with code 7"]),
         ("import sys; sys.exit('so long')", 1, ["so long"]),
     ],
@@ -134,7 +134,7 @@ def test_a_signal_leaves_a_partial_report(
     assert child.returncode == code, stderr
     assert word.encode() in stderr
     found = json.loads((folder / "report.json").read_text())
-    assert any("partial" in n for n in texts(found))
+    assert any("Partial" in n for n in texts(found))
     check_account(found)
 
 

@@ -57,7 +57,7 @@ def test_outputs_stay_where_they_were_asked_for_and_codes_too(folder: Path) -> N
     )
     found = report(folder, text, "--html", "page.html", code=4)
     assert (folder / "page.html").exists()
-    assert "partial" not in found["stderr"]
+    assert "Partial" not in found["stderr"]
     assert list((folder / "elsewhere").iterdir()) == []
 
 

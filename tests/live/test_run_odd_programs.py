@@ -20,7 +20,7 @@ def test_a_device_that_is_not_there_fails_as_it_does_alone(folder: Path) -> None
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     found = report(folder, MODEL + "model.to('cuda')\n", code=1)
-    assert "partial" in found["stderr"]
+    assert "Partial" in found["stderr"]
     assert "CUDA" in found["stderr"] or "cuda" in found["stderr"]
     assert found["kernels"] == []
 
@@ -29,7 +29,7 @@ def test_sys_exit_before_any_step(folder: Path) -> None:
     found = report(folder, "import torch, sys\nsys.exit(3)\n", code=3)
     assert "No step was found" in found["stderr"]
     assert "exited with code 3" in found["stderr"]
-    assert "partial" not in found["stderr"]
+    assert "Partial" not in found["stderr"]
 
 
 def test_a_program_without_torch_is_told_so(folder: Path) -> None:
@@ -44,7 +44,7 @@ def test_an_error_in_a_forward_call_keeps_what_was_seen(folder: Path) -> None:
     text = MODEL + "for i in range(9): step()\nmodel(torch.ones(3, 3))\n"
     found = report(folder, text, code=1)
     assert "RuntimeError" in found["stderr"]
-    assert any("partial" in note for note in texts(found))
+    assert any("Partial" in note for note in texts(found))
     check_account(found)
 
 

@@ -78,7 +78,7 @@ def test_an_interrupt_that_is_caught_between_steps_leaves_a_whole_report(folder:
     assert done.stdout == "caught\n"
     found = json.loads((folder / "report.json").read_text())
     assert found["totals"]["steps"]["count"] >= 18
-    assert not any("partial" in str(note) for note in found["notes"])
+    assert not any("Partial" in str(note) for note in found["notes"])
 
 
 LATE = """

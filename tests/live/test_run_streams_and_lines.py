@@ -96,6 +96,6 @@ def test_a_run_without_steps_says_why_on_its_page_and_nothing_of_cpus(folder: Pa
     found = report(folder, text, "--html", "page.html")
     assert [note[:17] for note in texts(found)] == ["No step was found"]
     head = (folder / "page.html").read_text().split('<section id="charts"')[0]
-    assert "call timeroof.step() after each step" in head
+    assert "Call timeroof.step() after each step" in head
     assert "Nothing was measured" in head
     assert "waited" not in found["stderr"]

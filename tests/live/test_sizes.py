@@ -77,7 +77,7 @@ def test_the_first_step_stands_until_sizes_change() -> None:
     assert [s.number for s in grown.timed] == [9]
     (note,) = grown.notes
     assert "100% of the ops" in note
-    assert "(a 2, then 4); amounts are those of step 10" in note
+    assert "(a 2, then 4). Amounts are those of step 10" in note
     assert "1 timed step near it" in note
 
 
@@ -85,7 +85,7 @@ def test_where_only_steps_before_were_timed_the_first_stands_and_it_is_said() ->
     found = recorded((3, [op("a", 2)]), (10, [op("a", 4)]), at=(2, 4))
     assert found.described == [op("a", 2)]
     assert len(found.timed) == 2
-    assert "amounts are those of step 3" in found.notes[0]
+    assert "Amounts are those of step 3" in found.notes[0]
 
 
 @pytest.mark.parametrize("steps", [7, 8, 12, 20, 28, 40])
