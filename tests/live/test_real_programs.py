@@ -55,7 +55,7 @@ def test_a_loop_over_plain_tensors_is_seen_in_windows(folder: Path) -> None:
     )
     found = report(folder, text)
     assert {"aten::sub", "aten::add"} <= {row["name"] for row in found["kernels"]}
-    assert "Nothing marks a step" in found["stderr"]
+    assert "nothing marks a step" in found["stderr"]
     assert list(kinds(found)) == ["window"]
 
 
