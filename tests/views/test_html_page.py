@@ -14,9 +14,11 @@ import pytest
 
 from tests.views.samples import HOSTILE_NAMES, hostile_report, large_report, step_report
 from timeroof.api.reports import analyze
+from timeroof.core.errors import UNTRUSTED, Note, as_notes
 from timeroof.core.profile import Profile, Source
 from timeroof.core.report import Report
 from timeroof.study.factors.published import paper_report
+from timeroof.views.overview import overview
 from timeroof.views.page import html_page, notebook_html
 from timeroof.views.page.page import run_names
 from timeroof.views.page.payload import finding_cards
@@ -130,6 +132,17 @@ def test_several_runs_have_their_panels_and_names(step: Report) -> None:
     assert run_names([step, other, step_report(2)]) == ["step", "after", "step #2"]
     data = msgspec.json.decode(reader.scripts[0])
     assert [run["name"] for run in data["runs"]] == ["step", "after", "step #2"]
+
+
+def test_of_several_runs_each_says_what_to_do_or_why_nothing(step: Report) -> None:
+    waited = as_notes([Note("Times are not to be trusted.", UNTRUSTED, "warning")])
+    busy = replace(step, findings=(), notes=waited, extras={"name": "busy"})
+    text = html_page(step, runs=[step, busy])
+    findings = text.partition('id="findings"')[2].partition("</section>")[0]
+    assert overview(busy).nothing in findings
+    table = text.partition('class="plain runs"')[2].partition("</table>")[0]
+    assert table.count("⚠") == 1
+    assert "Warning: Times are not to be trusted." in table
 
 
 def test_findings_come_by_gain_and_know_their_kernels(step: Report) -> None:
