@@ -12,6 +12,9 @@ import posix as _posix
 import sys
 import time as _time
 
+# As they were: a program may patch its own, and errors that come of it are to stay with us.
+from builtins import Exception, getattr, hasattr, isinstance, type  # noqa: A004, UP029
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from timeroof.live.recording import Described, TensorSeen, is_meta
 from timeroof.live.records import process_of
 from timeroof.live.torch.describing import described_from_json
 from timeroof_recorder.clocks import Pace
+from timeroof_recorder.process import Ignoring
 from timeroof_recorder.torch import COST
 
 
@@ -132,3 +134,13 @@ def test_the_pace_takes_a_small_part_of_a_program_of_short_steps() -> None:
             begin_ns, spent_ns = now_ns, 0
         spent_ns += now_ns - before_ns - 60_000  # the clock of this test is slow, too
     assert spent_ns < 0.005 * (now_ns - begin_ns)
+
+
+def test_errors_stay_with_us_where_the_program_has_patched_builtins() -> None:
+    kept = builtins.isinstance
+    builtins.isinstance = None  # type: ignore[assignment]
+    try:
+        with Ignoring("nothing"):
+            raise ValueError
+    finally:
+        builtins.isinstance = kept
