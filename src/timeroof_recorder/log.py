@@ -134,8 +134,6 @@ class StepLog:
         self._later: dict[int, list[int]] = {}
         self._keys: dict[tuple[object, ...], int] = {}
         self._recent: dict[tuple[object, ...], list[int]] = {}
-        # How many times longer a usual step takes while it is described.
-        self._slowed = float("inf")
         self._sizes_of: dict[tuple[object, ...], list[tuple[tuple[int, ...], ...]]] = {}
 
     def restart(self) -> None:
@@ -149,22 +147,14 @@ class StepLog:
             known.append(sizes)
         return sizes if len(known) <= MOST_SIZES else VARYING
 
-    def kind_of(
-        self, what: tuple[object, ...], own_ns: int | None, *, is_usual: bool,
-        is_described: bool = False,
-    ) -> int:  # fmt: skip
+    def kind_of(self, what: tuple[object, ...], own_ns: int | None, *, is_usual: bool) -> int:
         """The number of a step's kind: what happened in it, and whether it took far longer than
         others; None where its time says nothing. What is usual follows from usual steps."""
         usual = self._recent.setdefault(what, [])
         is_long = False
         if own_ns is not None:
-            if len(usual) >= 2 or (usual and is_described):
-                middle_ns = max(1, sorted(usual)[len(usual) // 2])
-                times = own_ns / middle_ns
-                if is_described:  # by how much that slows steps down, the quickest one tells
-                    self._slowed = min(self._slowed, times)
-                    times /= self._slowed
-                is_long = times > LONGER
+            if len(usual) >= 2:
+                is_long = own_ns > LONGER * sorted(usual)[len(usual) // 2]
             if is_usual:
                 usual.append(own_ns)
                 del usual[:-RECENT]

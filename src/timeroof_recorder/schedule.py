@@ -221,9 +221,11 @@ class Kinds:
         if not 2 <= len(self.seen) <= MOST_KINDS or chosen == Pass.WARMUP:
             return None
         total = sum(kind.total_ns for kind in self.seen.values())
+        # Steps that only describing made long are no kind that comes again.
         lacking = [
             kind for kind in self.seen.values()
-            if kind.count > 1 and kind.lacks(offers) and kind.total_ns >= LEAST_SHARE * total
+            if kind.count - kind.described > 1 and kind.lacks(offers)
+            and kind.total_ns >= LEAST_SHARE * total
         ]  # fmt: skip
         if not lacking:
             return None

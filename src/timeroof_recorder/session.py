@@ -227,10 +227,7 @@ class Session:
             self.schedule.describe_more()
         is_timed = done != Pass.UNSEEN and self.marks.found != WINDOW
         is_usual = is_timed and done not in (Pass.DESCRIBED, Pass.WARMUP)
-        number = self._steps.kind_of(
-            (items, size), own_ns if is_timed else None,
-            is_usual=is_usual, is_described=done == Pass.DESCRIBED,
-        )  # fmt: skip
+        number = self._steps.kind_of((items, size), own_ns if is_timed else None, is_usual=is_usual)
         return number, sizes if size == VARYING else ()
 
     def _waited_ns(

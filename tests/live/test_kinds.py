@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
@@ -16,7 +14,6 @@ from timeroof.live.kind import Kind, KindKey, StepSeen, choose_size, varying_not
 from timeroof.live.kinds import around_steps, kinds_of, profiling_s, step_kinds, with_sizes
 from timeroof.live.reading import ProcessSeen, note_calls_after
 from timeroof.live.recording import Recording
-from timeroof_recorder.log import Log, StepLog
 from timeroof_recorder.marks import FORWARD, OPTIMIZER, Marks
 from timeroof_recorder.schedule import INSTRUMENTED, RECORDING, UNTOUCHED, Kinds, Pass, Schedule
 
@@ -168,43 +165,17 @@ def test_an_evaluation_in_every_sixth_step_gets_all_passes() -> None:
     assert evaluated & set(UNTOUCHED)
 
 
-def passes_by_time(step_ns: Callable[[int, str], int], steps: int) -> list[tuple[int, str]]:
-    """The kind and the pass of every step where only its time tells kinds apart."""
-    log = cast(Log, SimpleNamespace(write=lambda *_: None))
-    plan, kinds, told, found = Schedule(1, 20), Kinds(), StepLog(log), []
-    for number in range(1, steps + 1):
+def test_steps_that_describing_made_long_are_not_waited_for() -> None:
+    plan, kinds, found = Schedule(1, 20), Kinds(), []
+    for number in range(1, 301):
         chosen = plan.next()
         wish = kinds.wish(chosen)
         chosen = chosen if wish is None else plan.instead(chosen, wish)
-        is_described, own_ns = chosen == Pass.DESCRIBED, step_ns(number, chosen)
-        kind = told.kind_of(
-            ("step",), own_ns, is_usual=chosen not in (Pass.DESCRIBED, Pass.WARMUP),
-            is_described=is_described,
-        )  # fmt: skip
-        kinds.came(kind, number, chosen, own_ns)
-        found.append((kind, chosen))
-    return found
-
-
-def slowed(pass_: str) -> int:
-    return {Pass.DESCRIBED: 15, Pass.TIMED: 2, Pass.WARMUP: 100}.get(pass_, 1)
-
-
-def test_steps_that_describing_slows_down_are_no_kind_of_their_own() -> None:
-    found = passes_by_time(lambda number, pass_: MS * slowed(pass_), 300)
-    assert {kind for kind, _ in found} == {0}
-    assert [pass_ for _, pass_ in found[60:]].count(Pass.FREE) > 200
-
-
-def test_long_steps_are_told_from_others_also_while_they_are_described() -> None:
-    def step_ns(number: int, pass_: str) -> int:
-        return MS * slowed(pass_) * (30 if number % 10 == 0 else 1)
-
-    found = passes_by_time(step_ns, 300)
-    long = [(number, pass_) for number, (kind, pass_) in enumerate(found, 1) if kind == 1]
-    assert len(long) > 25
-    assert all(number % 10 == 0 for number, _ in long)
-    assert {Pass.TIMED, Pass.DESCRIBED} <= {pass_ for _, pass_ in long}
+        # What is usual is not known yet when the first step is described.
+        is_long = chosen == Pass.DESCRIBED and number > 5
+        kinds.came(int(is_long), number, chosen, MS * (15 if is_long else 1))
+        found.append(chosen)
+    assert found[60:].count(Pass.FREE) > 200
 
 
 def test_where_nothing_can_be_described_nobody_waits_for_it() -> None:
