@@ -137,10 +137,13 @@ def test_the_pace_takes_a_small_part_of_a_program_of_short_steps() -> None:
 
 
 def test_errors_stay_with_us_where_the_program_has_patched_builtins() -> None:
-    kept = builtins.isinstance
+    kept, let_out = builtins.isinstance, None
     builtins.isinstance = None  # type: ignore[assignment]
     try:
         with Ignoring("nothing"):
             raise ValueError
+    except TypeError as error:
+        let_out = error
     finally:
         builtins.isinstance = kept
+    assert let_out is None
