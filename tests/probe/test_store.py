@@ -64,6 +64,23 @@ def test_load_or_measure_measures_once() -> None:
     assert len(calls) == 3
 
 
+@pytest.mark.parametrize("was_quick", [True, False])
+def test_a_disturbed_measurement_is_replaced_by_the_next(was_quick: bool) -> None:
+    store.save(msgspec.structs.replace(made(1.0, quick=was_quick), is_disturbed=True))
+    # Who cannot wait takes it.
+    assert (door.cached_machine() or made().machine).ceilings[0].rate == 1.0
+
+    def measuring(**how: object) -> Measurement:
+        return made(2.0, quick=bool(how["quick"]))
+
+    assert rate(door.load_or_measure(quick=True, measuring=measuring)) == 1.0
+    found = door.load_or_measure(quick=True, calm=True, measuring=measuring)
+    assert rate(found) == 2.0
+    assert any("disturbed" in note for note in found.notes)
+    assert (door.cached_machine() or made().machine).ceilings[0].rate == 2.0
+    assert rate(door.load_or_measure(quick=True, calm=True, measuring=lambda **_: made(3.0))) == 2.0
+
+
 def test_memory_that_another_measurement_contradicts_is_told() -> None:
     """A virtual machine reads memory at 165 or at 83 GB/s, as its host places it."""
 

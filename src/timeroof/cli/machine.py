@@ -52,7 +52,7 @@ def machine(
 
     Measures peak FLOP/s per precision, bandwidth per memory level and the cost of a page fault, on
     one core and on all. Measures launch overhead in every installed framework. The result is
-    kept; `--fresh` measures again.
+    kept; `--fresh` measures again. The next call replaces one that other programs disturbed.
 
     Example: `timeroof machine --quick`, `timeroof machine h100-sxm`
     """
@@ -114,7 +114,7 @@ def _measure(*, fresh: bool, quick: bool, threads: int | None, device: str) -> M
 
     with share_bar("measuring") as progress:
         return load_or_measure(
-            fresh=fresh, quick=quick, threads=threads, device=device, progress=progress,
+            fresh=fresh, quick=quick, threads=threads, device=device, progress=progress, calm=True,
             frameworks=True,
         )  # fmt: skip
 

@@ -170,6 +170,7 @@ def measure(
         sweep=found.sweep,
         notes=notes,
         warnings=warnings,
+        is_disturbed=bool(disturbed),
         errors=found.errors,
     )
 
@@ -287,24 +288,29 @@ def cached_machine() -> Machine | None:
 def load_or_measure(
     *, fresh: bool = False, quick: bool = False, threads: int | None = None, device: str = "cpu",
     progress: Progress | None = None, measuring: Callable[..., Measurement] | None = None,
-    frameworks: bool = False,
+    frameworks: bool = False, calm: bool = False,
 ) -> Measurement:  # fmt: skip
     """The kept measurement if there is a good enough one, else a new one, which is kept. A full one
-    serves where a quick one is asked for, not the other way round. The file is only replaced once
-    the new measurement is complete: Ctrl-C leaves it as it was. `frameworks` adds launch costs of
-    all that are installed, each in a process of its own."""
+    serves where a quick one is asked for, not the other way round; one that other programs
+    disturbed does not serve where a `calm` one is asked for. The file is only replaced once the new
+    measurement is complete: Ctrl-C leaves it as it was. `frameworks` adds launch costs of all that
+    are installed, each in a process of its own."""
     device = _plain(device)
     key = current_fingerprint(threads=threads, device=device)
     notes: list[str] = []
     if not fresh:
         kept, notes = load_best(key, quick=quick)
-        if kept is not None:
+        if kept is not None and calm and kept.is_disturbed:
+            quick = quick and kept.quick  # the same is replaced
+            notes.append("The kept measurement was disturbed by other programs: measured again.")
+        elif kept is not None:
             full = _with_frameworks(kept, progress) if frameworks and device == "cpu" else kept
             if full.machine != kept.machine:
                 with contextlib.suppress(InputError, OSError):
                     save(full)
             return msgspec.structs.replace(full, notes=[*notes, *full.notes])
-        notes = [f"{note} It was measured again." for note in notes]
+        else:
+            notes = [f"{note} It was measured again." for note in notes]
     before, _ = load_best(key)
     new = (measuring or measure)(quick=quick, threads=threads, device=device, progress=progress)
     new = msgspec.structs.replace(new, fingerprint=key)

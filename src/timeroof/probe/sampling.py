@@ -221,6 +221,8 @@ class Measurement(msgspec.Struct, kw_only=True, frozen=True):
     notes: list[str] = []
     warnings: list[str] = []
     errors: list[str] = []
+    # Whether other programs or the host had the CPUs meanwhile.
+    is_disturbed: bool = False
 
 
 @dataclass(frozen=True)
