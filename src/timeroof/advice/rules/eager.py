@@ -24,8 +24,8 @@ class Eager(Rule):
     **What.** Eight ops a step or more, and most of all, that the program runs by themselves: in
     JAX outside of `jax.jit`, in TensorFlow outside of `tf.function`.
 
-    **Why.** Every op costs Python and the framework's dispatch, 5 to 30 µs, which a compiled
-    function pays once per call. Only in a function can a compiler fuse ops.
+    **Why.** Every op costs Python and the framework's dispatch, which a compiled function pays once
+    per call. Only in a function can a compiler fuse ops.
 
     **Example.** `jax.value_and_grad(loss)(params, batch)` and the update in the training loop;
     `GradientTape` outside of a `tf.function`; `model.compile(run_eagerly=True)`.
